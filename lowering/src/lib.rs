@@ -1,0 +1,8 @@
+//! Kiln's compiler: a pure function from a tensor graph and a machine's description to an object.
+//!
+//! Knows neither Burn nor candle, holds no global state, reads no clock and no file.
+
+pub mod dtype;
+pub mod op;
+
+pub use dtype::DType;

@@ -1,0 +1,8 @@
+//! Operations as rows: one table per kind, and what the rest of the compiler may ask of a row.
+
+pub mod expander;
+pub mod math;
+pub mod pointwise;
+
+pub use expander::{Expander, Term};
+pub use pointwise::Pointwise;
