@@ -4,5 +4,6 @@
 
 pub mod dtype;
 pub mod op;
+pub mod tile;
 
 pub use dtype::DType;

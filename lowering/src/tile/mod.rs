@@ -1,0 +1,10 @@
+//! Tile programs: what one program instance does, in SSA over whole tiles.  Knows no threads, lanes or machines.
+
+pub mod builder;
+pub mod ir;
+
+pub use builder::Builder;
+pub use ir::{
+    Atomic, Block, BlockData, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
+    Value,
+};
