@@ -111,8 +111,8 @@ pointwise! {
     Neg      "neg"      1 Numbers Same  0 1  false, Native,                      Both(|a| -a[0], |a, _| -a[0]);
     Abs      "abs"      1 Numbers Same  0 1  false, Native,                      Both(|a| a[0].abs(), |a, _| a[0].abs());
     // NaN if either operand is; −0 is below +0.
-    Min      "min"      2 Numbers Same  0 2  true,  Native,                      Both(|a| a[0].minimum(a[1]), |a, _| a[0].min(a[1]));
-    Max      "max"      2 Numbers Same  0 2  true,  Native,                      Both(|a| a[0].maximum(a[1]), |a, _| a[0].max(a[1]));
+    Min      "min"      2 Numbers Same  0 2  true,  Native,                      Both(|a| minimum(a[0], a[1]), |a, _| a[0].min(a[1]));
+    Max      "max"      2 Numbers Same  0 2  true,  Native,                      Both(|a| -minimum(-a[0], -a[1]), |a, _| a[0].max(a[1]));
     // −1, 0 or 1; a NaN and a zero of either sign give 0.
     Sign     "sign"     1 Numbers Same  0 3  false, Expand(math::sign),          Both(|a| if a[0] > 0.0 { 1.0 } else if a[0] < 0.0 { -1.0 } else { 0.0 }, |a, _| a[0].signum());
     Sqrt     "sqrt"     1 Floats  Same  0 4  false, Native,                      Float(|a| a[0].sqrt());
@@ -172,6 +172,17 @@ pointwise! {
 
 fn truth(b: bool) -> f64 {
     f64::from(u8::from(b))
+}
+
+/// The smaller, NaN if either is, −0 below +0.
+fn minimum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a == b {
+        if a.is_sign_negative() { a } else { b }
+    } else {
+        a.min(b)
+    }
 }
 
 /// `a − b·⌊a/b⌋`, exactly.
