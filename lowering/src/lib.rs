@@ -3,7 +3,9 @@
 //! Knows neither Burn nor candle, holds no global state, reads no clock and no file.
 
 pub mod dtype;
+pub mod graph;
 pub mod op;
+pub mod schedule;
 pub mod tile;
 
 pub use dtype::DType;

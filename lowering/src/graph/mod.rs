@@ -1,0 +1,6 @@
+//! Graphs: whole-tensor programs over a small set of primitive rows.  Knows no kernels, buffers or machines.
+
+pub mod build;
+pub mod ir;
+
+pub use ir::{Dims, Dist, Graph, Index, Movement, Node, NodeData, Op, PadDim, Reduction, Slot, SliceDim, Update, WindowDim};

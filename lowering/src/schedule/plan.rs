@@ -1,0 +1,166 @@
+//! What running a graph takes: tile programs, launches, matrix products and buffers.  Knows no addresses and no threads.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use smallvec::SmallVec;
+
+use crate::dtype::DType;
+use crate::graph::Slot;
+use crate::tile::Program;
+
+/// A buffer of the plan.  Prints as `b3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Buf(u32);
+entity_impl!(Buf, "b");
+
+/// Where the elements of a tensor lie in its buffer, in elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Place of the first element.
+    pub offset: i64,
+    /// Distance between neighbours, per axis.
+    pub strides: SmallVec<[i64; 6]>,
+}
+
+impl Layout {
+    /// Row-major without gaps.
+    pub fn contiguous(dims: &[u64]) -> Layout {
+        let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, dims.len());
+        for i in (1..dims.len()).rev() {
+            strides[i - 1] = strides[i] * dims[i] as i64;
+        }
+        Layout { offset: 0, strides }
+    }
+
+    /// Whether this is row-major without gaps; axes of extent 1 may have any stride.
+    pub fn is_contiguous(&self, dims: &[u64]) -> bool {
+        let want = Layout::contiguous(dims);
+        self.offset == 0
+            && dims.iter().zip(self.strides.iter().zip(&want.strides)).all(|(&n, (&s, &w))| n == 1 || s == w)
+    }
+}
+
+/// What the plan may assume about one of the graph's inputs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InputData {
+    /// Where its elements lie.
+    pub layout: Layout,
+    /// Number of elements in the buffer it lies in.
+    pub buffer_len: u64,
+    /// Whether nobody else will read that buffer, so that results may take its place.
+    pub donated: bool,
+}
+
+/// A buffer's size and origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferData {
+    /// Element type.
+    pub dtype: DType,
+    /// Number of elements.
+    pub len: u64,
+    /// The graph's input that it is, if it is one; otherwise it is allocated at its first use.
+    pub input: Option<u32>,
+    /// The buffer whose memory it takes over, if any; that one is dead by then.
+    pub takes: Option<Buf>,
+}
+
+/// A launch argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arg {
+    /// A buffer's address.
+    Buffer(Buf),
+    /// A scalar bound at this run.
+    Slot(Slot),
+    /// A bit pattern: a size, a stride, an offset.
+    Literal(u64),
+}
+
+/// A matrix (or a batch of them) in a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// The buffer.
+    pub buffer: Buf,
+    /// Place of the first element.
+    pub offset: i64,
+    /// Distance between rows.
+    pub row_stride: i64,
+    /// Distance between columns.
+    pub col_stride: i64,
+    /// Distances along the batch axes of the product.
+    pub batch_strides: SmallVec<[i64; 4]>,
+}
+
+/// `c = a·b` on a vendor's library; f32 inside for 16-bit floats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gemm {
+    /// Element type of all three.
+    pub dtype: DType,
+    /// Rows of `a` and `c`.
+    pub m: u64,
+    /// Columns of `b` and `c`.
+    pub n: u64,
+    /// Columns of `a`, rows of `b`.
+    pub k: u64,
+    /// Extents of the batch axes.
+    pub batch: SmallVec<[u64; 4]>,
+    /// Left factor.
+    pub a: Matrix,
+    /// Right factor.
+    pub b: Matrix,
+    /// Product.
+    pub c: Matrix,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Runs a kernel.
+    Launch {
+        /// Index into the plan's programs.
+        program: usize,
+        /// Numbers of program instances.
+        grid: [u32; 3],
+        /// One per parameter.
+        args: Vec<Arg>,
+        /// What it means when the program reports code `i + 1`.
+        checks: Vec<String>,
+        /// Graph nodes computed here, for reports: names of rows in order.
+        rows: Vec<&'static str>,
+    },
+    /// A matrix product by the vendor's library.
+    Gemm(Gemm),
+    /// The buffer is not used any more: its memory may serve others.
+    Free(Buf),
+}
+
+/// A wanted node's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The buffer it lies in.
+    pub buffer: Buf,
+    /// Where in it.
+    pub layout: Layout,
+}
+
+/// What running a graph takes.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Tile programs; equal ones appear once.
+    pub programs: Vec<Program>,
+    /// Buffers.
+    pub buffers: PrimaryMap<Buf, BufferData>,
+    /// What to do, in order.
+    pub steps: Vec<Step>,
+    /// One per output of the graph.
+    pub outputs: Vec<Output>,
+}
+
+/// What the user may ask of scheduling.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Whether rows may share kernels.
+    pub fuse: bool,
+    /// Products of at least this many multiplications go to the vendor's library; `None` for never.
+    pub gemm_from: Option<u64>,
+    /// Number of programs wanted per launch, where the work allows it.
+    pub programs: u32,
+}
