@@ -81,6 +81,17 @@ impl DType {
         self.bytes() as u32 * 8
     }
 
+    /// A word with the bits of one element set.
+    pub const fn mask(self) -> u64 {
+        u64::MAX >> (64 - self.bits())
+    }
+
+    /// The number that the bits of a signed integer stand for; the bits themselves for other types.
+    pub const fn sign_extend(self, bits: u64) -> i64 {
+        let unused = 64 - self.bits();
+        if self.is_signed() { (bits << unused) as i64 >> unused } else { bits as i64 }
+    }
+
     /// The type in which arithmetic on this type is carried out: f32 for the 16-bit floats, itself otherwise.
     pub const fn compute(self) -> DType {
         match self {

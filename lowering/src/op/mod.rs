@@ -3,6 +3,7 @@
 pub mod expander;
 pub mod math;
 pub mod pointwise;
+pub mod round;
 
 pub use expander::{Expander, Term};
 pub use pointwise::Pointwise;

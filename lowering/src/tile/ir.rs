@@ -167,7 +167,7 @@ pub enum Op {
 }
 
 /// Where in a user's source an instruction was written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(pub &'static Location<'static>);
 
 impl fmt::Display for Place {

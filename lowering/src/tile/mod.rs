@@ -2,9 +2,13 @@
 
 pub mod builder;
 pub mod ir;
+pub mod print;
+pub mod verify;
 
 pub use builder::Builder;
 pub use ir::{
     Atomic, Block, BlockData, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
     Value,
 };
+pub use print::Names;
+pub use verify::{Rule, Violation, verify};
