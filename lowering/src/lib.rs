@@ -6,6 +6,7 @@ pub mod dtype;
 pub mod graph;
 pub mod op;
 pub mod schedule;
+pub mod target;
 pub mod tile;
 
 pub use dtype::DType;

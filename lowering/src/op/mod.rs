@@ -4,6 +4,7 @@ pub mod expander;
 pub mod math;
 pub mod pointwise;
 pub mod round;
+pub mod scalar;
 
 pub use expander::{Expander, Term};
 pub use pointwise::Pointwise;

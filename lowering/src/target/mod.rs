@@ -1,0 +1,3 @@
+//! Machines that run tile programs.  Nothing outside this folder asks which one it is.
+
+pub mod interp;
