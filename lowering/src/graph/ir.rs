@@ -127,12 +127,12 @@ pub enum Index {
     Positions,
 }
 
-/// Raw random numbers, as a function of the seed and the row-major index of the element.
+/// Raw random numbers, as a function of the seed and the row-major index of the element; defined in [`super::random`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dist {
     /// 32 (for u32) or 64 (for u64) random bits.
     Bits,
-    /// Uniform in [0, 1), a multiple of 2⁻²⁴ (f32 and narrower) or 2⁻⁵³ (f64).
+    /// Uniform in [0, 1), with as many bits as the type holds exactly below 1.
     Uniform,
     /// Standard normal, by Box and Muller.
     Normal,

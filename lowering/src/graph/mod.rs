@@ -1,6 +1,11 @@
 //! Graphs: whole-tensor programs over a small set of primitive rows.  Knows no kernels, buffers or machines.
 
+pub mod array;
 pub mod build;
 pub mod ir;
+pub mod number;
+pub mod oracle;
+pub mod random;
 
+pub use array::Array;
 pub use ir::{Dims, Dist, Graph, Index, Movement, Node, NodeData, Op, PadDim, Reduction, Slot, SliceDim, Update, WindowDim};
