@@ -123,7 +123,7 @@ pub enum Op {
     Load(Param),
     /// Operands: offsets, value \[, mask\].
     Store(Param),
-    /// Operands: offsets, value \[, mask\].  Gives the old elements.
+    /// Operands: offsets, value \[, mask\].  Gives the old elements, and 0 where the mask is false.
     Atomic(Param, Atomic),
     /// Operand: condition.  Where any element is false, reports `code` to the launch; the program goes on.
     Check(u32),
