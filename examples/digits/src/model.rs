@@ -34,7 +34,7 @@ impl Classifier {
             second: Block::new(CHANNELS[0], CHANNELS[1], device),
             pool: MaxPool2dConfig::new([2, 2]).init(),
             hidden: LinearConfig::new(CHANNELS[1] * pooled * pooled, HIDDEN).init(device),
-            dropout: DropoutConfig::new(0.25).init(),
+            dropout: DropoutConfig::new(0.3).init(),
             output: LinearConfig::new(HIDDEN, CLASSES).init(device),
         }
     }
@@ -42,7 +42,7 @@ impl Classifier {
     /// `[batch, 1, SIDE, SIDE]` to logits `[batch, CLASSES]`.
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         let x = self.second.forward(self.first.forward(images));
-        let x = self.pool.forward(x).flatten(1, 3);
+        let x = self.dropout.forward(self.pool.forward(x).flatten(1, 3));
         let x = self.dropout.forward(relu(self.hidden.forward(x)));
         self.output.forward(x)
     }

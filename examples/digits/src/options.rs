@@ -6,9 +6,9 @@ use lexopt::prelude::*;
 pub const HELP: &str = "\
 Usage: digits [--epochs N] [--batch-size N] [--seed N]
 
-  --epochs N      passes over the training images (8)
+  --epochs N      passes over the training images (12)
   --batch-size N  images in one training step (64)
-  --seed N        start of every random number: split, order, weights, dropout (42)
+  --seed N        start of every random number: order of the images, weights, dropout (42)
 ";
 
 /// One training run.
@@ -25,7 +25,7 @@ pub struct Run {
 impl Default for Run {
     fn default() -> Self {
         Self {
-            epochs: 8,
+            epochs: 12,
             batch_size: 64,
             seed: 42,
         }
