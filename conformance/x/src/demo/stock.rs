@@ -1,0 +1,99 @@
+//! Builds the example on stock burn-flex: a package of its own under the build folder, outside the workspace, so that
+//! the root's patch does not reach it. The source, the locked versions and the optimisation are the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::child;
+use crate::workspace::Workspace;
+
+/// The release that Kiln stands in for.
+pub const FLEX_VERSION: &str = "0.22.1";
+
+const MAIN: &str = "\
+//! The example, built outside the workspace.
+
+fn main() -> std::process::ExitCode {
+    digits::main()
+}
+";
+
+/// Writes the package, builds it in release and returns the program.
+pub fn build(workspace: &Workspace) -> Result<PathBuf, String> {
+    let folder = workspace.target.join("stock");
+    write(
+        &folder.join("Cargo.toml"),
+        &manifest(&workspace.root.join("examples/digits")),
+    )?;
+    write(&folder.join("src/main.rs"), MAIN)?;
+    // The same versions of everything; cargo drops what this package does not use and adds burn-flex itself.
+    let lock = workspace.root.join("Cargo.lock");
+    let locked =
+        fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
+    write(
+        &folder.join("Cargo.lock"),
+        &without_package(&locked, "burn-flex"),
+    )?;
+
+    let mut build = child::cargo(workspace, &["build", "--release"]);
+    // One build folder for both, so that what does not depend on the backend is compiled once.
+    build
+        .current_dir(&folder)
+        .env("CARGO_TARGET_DIR", &workspace.target);
+    child::run(&mut build)?;
+    Ok(workspace.target.join("release/digits-stock"))
+}
+
+fn manifest(digits: &Path) -> String {
+    let digits = digits.display();
+    format!(
+        "[package]\n\
+         name = \"digits-stock\"\n\
+         version = \"0.0.0\"\n\
+         edition = \"2024\"\n\
+         publish = false\n\n\
+         [workspace]\n\n\
+         [dependencies]\n\
+         digits = {{ path = '{digits}' }}\n\n\
+         [profile.release]\n\
+         debug = \"line-tables-only\"\n"
+    )
+}
+
+/// A lock file's text without one package: the patched entry has no source, and must be looked up afresh.
+fn without_package(lock: &str, name: &str) -> String {
+    let entry = format!("name = \"{name}\"\n");
+    let mut parts = lock.split("[[package]]\n");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts.filter(|part| !part.starts_with(&entry)) {
+        text += "[[package]]\n";
+        text += part;
+    }
+    text
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    // An unchanged file keeps its time, and cargo rebuilds nothing.
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, text))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_patched_package_leaves_the_lock_file() {
+        let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n\
+                    [[package]]\nname = \"burn-flex\"\nversion = \"0.22.1\"\n\n[[package]]\nname = \"c\"\n";
+        assert_eq!(
+            without_package(lock, "burn-flex"),
+            "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"c\"\n"
+        );
+    }
+}
