@@ -8,18 +8,19 @@ const FAIL_ABOVE: usize = 500;
 
 /// A finding for each file that is too long.
 pub fn check(project: &Project) -> Vec<Finding> {
-    let judge = |path: &str, lines: usize| match lines {
-        ..=WARN_ABOVE => None,
-        ..=FAIL_ABOVE => Some(Finding::warning(
-            path,
-            lines,
-            format!("{lines} lines: look for the second idea"),
-        )),
-        _ => Some(Finding::error(
-            path,
-            lines,
-            format!("{lines} lines, {FAIL_ABOVE} allowed: split it by its ideas"),
-        )),
+    let judge = |path: &str, lines: usize| {
+        if lines > FAIL_ABOVE {
+            let message = format!("{lines} lines, {FAIL_ABOVE} allowed: split it by its ideas");
+            Some(Finding::error(path, lines, message))
+        } else if lines > WARN_ABOVE {
+            Some(Finding::warning(
+                path,
+                lines,
+                format!("{lines} lines: look for the second idea"),
+            ))
+        } else {
+            None
+        }
     };
     // The text after the last newline is a line only if it isn't empty.
     let count = |source: &super::Source| {

@@ -20,9 +20,9 @@ pub fn check(project: &Project) -> Vec<Finding> {
                 .lines
                 .first()
                 .map_or("", |line| line.comment.as_str());
-            !first
+            first
                 .strip_prefix("//!")
-                .is_some_and(|purpose| !purpose.trim().is_empty())
+                .is_none_or(|purpose| purpose.trim().is_empty())
         })
         .map(|source| opens(&source.path))
         .collect()
