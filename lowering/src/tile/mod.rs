@@ -2,6 +2,7 @@
 
 pub mod builder;
 pub mod ir;
+pub mod parse;
 pub mod print;
 pub mod verify;
 
@@ -10,5 +11,6 @@ pub use ir::{
     Atomic, Block, BlockData, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
     Value,
 };
+pub use parse::{ParseError, parse};
 pub use print::Names;
 pub use verify::{Rule, Violation, verify};

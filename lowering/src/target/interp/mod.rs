@@ -69,7 +69,11 @@ pub fn launch_with(
     for ((param, data), arg) in program.params.iter().zip(&*args) {
         let want = match (&data.kind, arg) {
             (ParamKind::Buffer { .. }, Arg::Buffer(bytes)) if bytes.len() % data.dtype.bytes() == 0 => continue,
-            (ParamKind::Scalar { divisor }, Arg::Scalar(bits)) if bits % u64::from(*divisor) == 0 => continue,
+            (ParamKind::Scalar { divisor }, Arg::Scalar(bits))
+                if data.dtype.sign_extend(*bits) % i64::from(*divisor) == 0 =>
+            {
+                continue;
+            }
             (ParamKind::Buffer { .. }, _) => format!("a buffer of whole {} elements", data.dtype),
             (ParamKind::Scalar { divisor }, _) => format!("a scalar that {divisor} divides"),
         };
