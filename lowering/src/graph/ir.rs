@@ -232,6 +232,18 @@ impl Op {
 }
 
 impl Reduction {
+    /// Every reduction.
+    pub const ALL: &[Reduction] = &[
+        Reduction::Sum,
+        Reduction::Prod,
+        Reduction::Max,
+        Reduction::Min,
+        Reduction::ArgMax,
+        Reduction::ArgMin,
+        Reduction::Any,
+        Reduction::All,
+    ];
+
     /// The name used in printed programs.
     pub const fn name(self) -> &'static str {
         match self {

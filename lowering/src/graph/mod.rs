@@ -2,10 +2,15 @@
 
 pub mod array;
 pub mod build;
+pub mod canonical;
 pub mod ir;
 pub mod number;
 pub mod oracle;
+pub mod parse;
+pub mod print;
 pub mod random;
 
 pub use array::Array;
+pub use canonical::Canonical;
 pub use ir::{Dims, Dist, Graph, Index, Movement, Node, NodeData, Op, PadDim, Reduction, Slot, SliceDim, Update, WindowDim};
+pub use parse::ParseError;
