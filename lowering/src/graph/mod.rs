@@ -9,8 +9,10 @@ pub mod oracle;
 pub mod parse;
 pub mod print;
 pub mod random;
+pub mod verify;
 
 pub use array::Array;
 pub use canonical::Canonical;
 pub use ir::{Dims, Dist, Graph, Index, Movement, Node, NodeData, Op, PadDim, Reduction, Slot, SliceDim, Update, WindowDim};
 pub use parse::ParseError;
+pub use verify::verify;
