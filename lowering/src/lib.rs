@@ -5,6 +5,7 @@
 pub mod dtype;
 pub mod graph;
 pub mod op;
+pub mod passes;
 pub mod schedule;
 pub mod target;
 pub mod tile;

@@ -230,6 +230,11 @@ impl Pointwise {
 }
 
 impl Row {
+    /// Whether it gives bits of its operands as they are, so that no rounding is needed.
+    pub fn moves_bits(&self) -> bool {
+        matches!(self.op, Pointwise::Select | Pointwise::Bitcast)
+    }
+
     /// Whether operands of this element type are allowed.
     pub fn accepts(&self, dtype: DType) -> bool {
         match self.takes {

@@ -49,12 +49,26 @@ pub fn map(op: Pointwise, from: DType, to: DType, args: &[&[u64]]) -> Vec<u64> {
     }
 }
 
+/// Whether two results are the same: equal bits, or NaNs both.
+pub fn same(dtype: DType, a: u64, b: u64) -> bool {
+    a == b || is_nan(dtype, a) && is_nan(dtype, b)
+}
+
+/// Whether the bits are a float's NaN.
+pub fn is_nan(dtype: DType, bits: u64) -> bool {
+    dtype.is_float() && f64::from_bits(cast(dtype, DType::F64, bits)).is_nan()
+}
+
 fn each(x: &[u64], f: impl Fn(u64) -> u64) -> Vec<u64> {
     x.iter().map(|&x| f(x)).collect()
 }
 
-/// Computes an expansion row by row.
-fn expand(expansion: fn(&mut dyn Expander, &[Term]) -> Term, from: DType, args: &[&[u64]]) -> Vec<u64> {
+/// Computes an expansion row by row; all operands are of type `from`.
+pub fn expand(
+    expansion: impl FnOnce(&mut dyn Expander, &[Term]) -> Term,
+    from: DType,
+    args: &[&[u64]],
+) -> Vec<u64> {
     let mut evaluator = Evaluator { values: Vec::new(), len: args[0].len() };
     let terms: Vec<Term> = args.iter().map(|a| evaluator.push(from, a.to_vec())).collect();
     let result = expansion(&mut evaluator, &terms);
