@@ -79,6 +79,115 @@ impl dyn Expander + '_ {
         self.row(Pointwise::Select, &[c, x, y])
     }
 
+    /// `−x`
+    pub fn neg(&mut self, x: Term) -> Term {
+        self.row(Pointwise::Neg, &[x])
+    }
+
+    /// `|x|`
+    pub fn abs(&mut self, x: Term) -> Term {
+        self.row(Pointwise::Abs, &[x])
+    }
+
+    /// `√x`
+    pub fn sqrt(&mut self, x: Term) -> Term {
+        self.row(Pointwise::Sqrt, &[x])
+    }
+
+    /// `⌊x⌋`
+    pub fn floor(&mut self, x: Term) -> Term {
+        self.row(Pointwise::Floor, &[x])
+    }
+
+    /// `x` rounded towards zero.
+    pub fn trunc(&mut self, x: Term) -> Term {
+        self.row(Pointwise::Trunc, &[x])
+    }
+
+    /// `x` rounded to the nearest integer, ties to even.
+    pub fn round(&mut self, x: Term) -> Term {
+        self.row(Pointwise::Round, &[x])
+    }
+
+    /// `!x`
+    pub fn not(&mut self, x: Term) -> Term {
+        self.row(Pointwise::Not, &[x])
+    }
+
+    /// `x == y`
+    pub fn eq(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Eq, &[x, y])
+    }
+
+    /// `x != y`
+    pub fn ne(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Ne, &[x, y])
+    }
+
+    /// `x < y`
+    pub fn lt(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Lt, &[x, y])
+    }
+
+    /// `x <= y`
+    pub fn le(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Le, &[x, y])
+    }
+
+    /// `x > y`
+    pub fn gt(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Gt, &[x, y])
+    }
+
+    /// `x >= y`
+    pub fn ge(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Ge, &[x, y])
+    }
+
+    /// `x & y`
+    pub fn and(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::And, &[x, y])
+    }
+
+    /// `x | y`
+    pub fn or(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Or, &[x, y])
+    }
+
+    /// `x ^ y`
+    pub fn xor(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Xor, &[x, y])
+    }
+
+    /// `x << y`
+    pub fn shl(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Shl, &[x, y])
+    }
+
+    /// `x >> y`
+    pub fn shr(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::Shr, &[x, y])
+    }
+
+    /// The high half of the double-width product.
+    pub fn mul_high(&mut self, x: Term, y: Term) -> Term {
+        self.row(Pointwise::MulHi, &[x, y])
+    }
+
+    /// `min(x, limit)`, a NaN in `x` kept: one instruction where `Min` takes several.
+    pub fn at_most(&mut self, x: Term, limit: f64) -> Term {
+        let limit = self.float(x, limit);
+        let above = self.gt(x, limit);
+        self.select(above, limit, x)
+    }
+
+    /// `max(x, limit)`, a NaN in `x` kept.
+    pub fn at_least(&mut self, x: Term, limit: f64) -> Term {
+        let limit = self.float(x, limit);
+        let below = self.lt(x, limit);
+        self.select(below, limit, x)
+    }
+
     /// Horner's scheme: `((c₀·x + c₁)·x + c₂)·x + …`, each step one fused multiply-add.
     pub fn horner(&mut self, x: Term, coefficients: &[f64]) -> Term {
         let mut sum = self.float(x, coefficients[0]);

@@ -1,131 +1,34 @@
-//! Mathematical functions as expansions into native rows.  Placeholder bodies while the families are being written.
+//! Mathematical functions as expansions into native rows, so that every target returns the same bits.
+//!
+//! Straight-line and free of tables: a case distinction is a select.  Operands are f32 or f64 (narrower floats are
+//! widened before), for `remainder`, `sign` and `pow` also integers.  Accuracies quoted in units in the last place (ulp)
+//! were measured with `examples/ulp.rs`, over every f32 and over samples of f64.
+
+mod bits;
+mod error_function;
+pub mod evaluate;
+mod exponential;
+mod hyperbolic;
+mod inverse;
+mod inverse_hyperbolic;
+mod logarithm;
+mod pair;
+mod power;
+mod reduction;
+pub mod reference;
+mod remainder;
+mod simple;
+mod trigonometric;
+
+pub use error_function::erf;
+pub use exponential::{exp, expm1, sigmoid};
+pub use hyperbolic::{cosh, sinh, tanh};
+pub use inverse::{acos, asin, atan, atan2};
+pub use inverse_hyperbolic::{acosh, asinh, atanh};
+pub use logarithm::{log, log1p};
+pub use power::pow;
+pub use remainder::remainder;
+pub use simple::{is_inf, is_nan, recip, sign};
+pub use trigonometric::{cos, sin, tan};
 
 use super::{Expander, Term};
-
-pub mod reference;
-
-/// `remainder`
-pub fn remainder(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `sign`
-pub fn sign(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `recip`
-pub fn recip(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `is_nan`
-pub fn is_nan(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `is_inf`
-pub fn is_inf(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `exp`
-pub fn exp(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `expm1`
-pub fn expm1(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `log`
-pub fn log(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `log1p`
-pub fn log1p(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `sin`
-pub fn sin(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `cos`
-pub fn cos(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `tan`
-pub fn tan(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `sinh`
-pub fn sinh(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `cosh`
-pub fn cosh(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `tanh`
-pub fn tanh(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `asin`
-pub fn asin(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `acos`
-pub fn acos(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `atan`
-pub fn atan(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `asinh`
-pub fn asinh(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `acosh`
-pub fn acosh(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `atanh`
-pub fn atanh(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `atan2`
-pub fn atan2(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `pow`
-pub fn pow(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `erf`
-pub fn erf(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-
-/// `sigmoid`
-pub fn sigmoid(_: &mut dyn Expander, args: &[Term]) -> Term {
-    args[0]
-}
-

@@ -1,0 +1,157 @@
+//! The exponential function and what is made of it directly.
+//!
+//! `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`; `e^r` is a minimax polynomial (found with
+//! Sollya's `fpminimax`, which rounds the coefficients to the format one by one; so are all others in this folder).
+
+use super::bits::{by_type, format, from_bits, to_bits};
+use super::pair::fast_two_sum;
+use super::{Expander, Term};
+
+/// `(e^r − 1 − r) / r²` on ±ln 2 / 2, relative error of `e^r` 2^−28.2.
+const EXP_32: &[f64] = &[0.0013823552, 0.008368824, 0.041668236, 0.1666652, 0.49999994];
+/// The same for f64, 2^−57.9.
+const EXP_64: &[f64] = &[
+    2.5003225322679648e-08, 2.7630537163848767e-07, 2.755757700396035e-06, 2.4801492265489312e-05,
+    0.00019841269516385736, 0.0013888888944473428, 0.008333333333490232, 0.041666666666526686,
+    0.1666666666666642, 0.5000000000000011,
+];
+
+/// ln 2 in two parts, the first short enough that its products with integers below 2^9 (2^12) are exact.
+pub(super) const LN2_32: [f64; 2] = [0.693145751953125, 1.428606765330187e-06];
+pub(super) const LN2_64: [f64; 2] = [0.6931471805601177, -1.7239444525614835e-13];
+
+/// An argument taken apart: `x = n · ln 2 + r`.
+pub(super) struct Split {
+    /// `n` in the low bits of a float near 1.5 · 2^mantissa.
+    pub power: Term,
+    /// The rest, at most ln 2 / 2.
+    pub rest: Term,
+}
+
+/// Takes `x + tail` apart; `|x|` is below 2^12.
+pub(super) fn split(e: &mut dyn Expander, x: Term, tail: Option<Term>) -> Split {
+    let [high, low] = by_type(e, x, LN2_32, LN2_64);
+    let magic = format(e, x).magic;
+    let (magic, log2_e) = (e.float(x, magic), e.float(x, std::f64::consts::LOG2_E));
+    let power = e.fma(x, log2_e, magic);
+    let n = e.sub(power, magic);
+    let (high, low) = (e.float(x, -high), e.float(x, -low));
+    let rest = e.fma(n, high, x);
+    let rest = match tail {
+        None => e.fma(n, low, rest),
+        Some(tail) => {
+            let low = e.fma(n, low, tail);
+            e.add(rest, low)
+        }
+    };
+    Split { power, rest }
+}
+
+/// `e^r − 1` for `|r| ≤ ln 2 / 2`.
+pub(super) fn exp_minus_one(e: &mut dyn Expander, r: Term) -> Term {
+    let coefficients = by_type(e, r, EXP_32, EXP_64);
+    let q = e.horner(r, coefficients);
+    let square = e.mul(r, r);
+    e.fma(q, square, r)
+}
+
+/// `2^(n + shift)` for a result in the normal range.
+pub(super) fn two_to(e: &mut dyn Expander, power: Term, shift: i64) -> Term {
+    let f = format(e, power);
+    let bits = to_bits(e, power);
+    let mantissa = e.int(f.bits, f.mantissa);
+    // The bits of 1.5 · 2^mantissa itself leave at the top.
+    let field = e.shl(bits, mantissa);
+    let bias = e.int(f.bits, (f.bias + shift) << f.mantissa);
+    let field = e.add(field, bias);
+    from_bits(e, field)
+}
+
+/// `y · 2^n` rounded once, for `n` from twice the smallest to twice the largest exponent: half of `n` at a time.
+pub(super) fn scale(e: &mut dyn Expander, y: Term, power: Term) -> Term {
+    let f = format(e, power);
+    let bits = to_bits(e, power);
+    let origin = e.int(f.bits, f.pattern(f.magic) - 2 * f.bias);
+    let (one, mantissa) = (e.int(f.bits, 1), e.int(f.bits, f.mantissa));
+    let both = e.sub(bits, origin);
+    let first = e.shr(both, one);
+    let second = e.sub(both, first);
+    let first = e.shl(first, mantissa);
+    let second = e.shl(second, mantissa);
+    let (first, second) = (from_bits(e, first), from_bits(e, second));
+    let y = e.mul(y, first);
+    e.mul(y, second)
+}
+
+/// `e^(x + tail)` for any `x`; the tail is far below `x`.
+pub(super) fn exp_with_tail(e: &mut dyn Expander, x: Term, tail: Option<Term>) -> Term {
+    let s = split(e, x, tail);
+    let p = exp_minus_one(e, s.rest);
+    let one = e.float(x, 1.0);
+    let y = e.add(p, one);
+    scale(e, y, s.power)
+}
+
+/// Bounds beyond which `e^x` is 0 or infinite.
+pub(super) const LIMITS_32: [f64; 2] = [-104.0, 89.0];
+pub(super) const LIMITS_64: [f64; 2] = [-746.0, 710.0];
+
+/// `e^x`.
+pub fn exp(e: &mut dyn Expander, args: &[Term]) -> Term {
+    let [low, high] = by_type(e, args[0], LIMITS_32, LIMITS_64);
+    let x = e.at_least(args[0], low);
+    let x = e.at_most(x, high);
+    exp_with_tail(e, x, None)
+}
+
+/// `e^x − 1 = 2·(2^(n−1)·(e^r − 1) + (2^(n−1) − ½))`, with `e^r − 1` as a pair.
+pub fn expm1(e: &mut dyn Expander, args: &[Term]) -> Term {
+    let x = args[0];
+    // Below these the result is −1 and above them infinite.
+    let [low, high] = by_type(e, x, [-18.0, LIMITS_32[1]], [-38.0, LIMITS_64[1]]);
+    let clamped = e.at_least(x, low);
+    let clamped = e.at_most(clamped, high);
+    let s = split(e, clamped, None);
+    let r = s.rest;
+    let coefficients = by_type(e, x, EXP_32, EXP_64);
+    let q = e.horner(r, coefficients);
+    let square = e.mul(r, r);
+    let bend = e.mul(q, square);
+    let (p, lost) = fast_two_sum(e, r, bend);
+    let half_power = two_to(e, s.power, -1);
+    let half = e.float(x, 0.5);
+    let rest = e.sub(half_power, half);
+    let sum = e.fma(half_power, p, rest);
+    let sum = e.fma(half_power, lost, sum);
+    let result = e.add(sum, sum);
+    // Halving would round denormals and lose the sign of a zero.
+    let tiny = by_type(e, x, 2f64.powi(-25), 2f64.powi(-54));
+    let tiny = e.float(x, tiny);
+    let magnitude = e.abs(x);
+    let linear = e.lt(magnitude, tiny);
+    e.select(linear, x, result)
+}
+
+/// `1 / (1 + e^−x)`, the denominator as a pair, and small enough by `2^−shift` for every `x`.
+pub fn sigmoid(e: &mut dyn Expander, args: &[Term]) -> Term {
+    let x = args[0];
+    // Below the first the result is 1 and above the second 0.
+    let ([low, high], shift) = by_type(e, x, ([-18.0, 104.0], 64), ([-38.0, 746.0], 512));
+    let negative = e.neg(x);
+    let negative = e.at_least(negative, low);
+    let negative = e.at_most(negative, high);
+    let s = split(e, negative, None);
+    let p = exp_minus_one(e, s.rest);
+    let power = two_to(e, s.power, -shift);
+    let small = e.float(x, 2f64.powi(-shift as i32));
+    let sum = e.add(power, small);
+    let below = e.fma(p, power, sum);
+    let rest = e.sub(sum, below);
+    let rest = e.fma(p, power, rest);
+    let one = e.float(x, 1.0);
+    let quotient = e.div(one, below);
+    let ratio = e.mul(quotient, rest);
+    let ratio = e.neg(ratio);
+    let quotient = e.fma(ratio, quotient, quotient);
+    e.mul(quotient, small)
+}

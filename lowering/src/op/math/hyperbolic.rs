@@ -1,0 +1,88 @@
+//! Hyperbolic sine, cosine and tangent.
+
+use super::bits::{by_type, copy_sign};
+use super::exponential::{exp_minus_one, split, two_to};
+use super::pair::{fast_two_sum, odd};
+use super::{Expander, Term};
+
+/// `(sinh x − x) / x³` in `x²` for `|x| ≤ 1`, relative error of the sine 2^−31.4.
+const SINH_32: &[f64] = &[2.789984e-06, 0.00019841666, 0.008333315, 0.16666667];
+/// The same for f64, 2^−62.6.
+const SINH_64: &[f64] = &[
+    4.448995073979302e-15, 7.580157504091655e-13, 1.6060174315015305e-10, 2.5052098350165263e-08,
+    2.755731927390287e-06, 0.00019841269841133232, 0.008333333333333519, 0.16666666666666666,
+];
+/// `(tanh x − x) / x³` in `x²` for `|x| ≤ 5/8`, relative error of the tangent 2^−27.7.
+const TANH_32: &[f64] = &[-0.005700092, 0.020634118, -0.05373794, 0.13331416, -0.3333328];
+/// The same for f64, 2^−61.2.
+const TANH_64: &[f64] = &[
+    6.0507809015563226e-06, -3.0207371497610114e-05, 9.157987188863224e-05, -0.00023702492412309897,
+    0.0005894569740575024, -0.001455727298669684, 0.0035921142371675204, -0.008863234340338467,
+    0.02186948847080388, -0.05396825396615323, 0.13333333333329966, -0.33333333333333315,
+];
+
+/// A quarter of `e^x` for `x ≥ 0`, as a pair, and a quarter of `e^−x`.
+fn quarters(e: &mut dyn Expander, x: Term) -> ((Term, Term), Term) {
+    // Here 4 · 2^(n−2) · e^r is past the largest number, but 2^(n−2) is not.
+    let limit = by_type(e, x, 89.7, 710.7);
+    let x = e.at_most(x, limit);
+    let s = split(e, x, None);
+    let p = exp_minus_one(e, s.rest);
+    let one = e.float(x, 1.0);
+    let (high, low) = fast_two_sum(e, one, p);
+    let power = two_to(e, s.power, -2);
+    let high = e.mul(high, power);
+    let low = e.mul(low, power);
+    let sixteenth = e.float(x, 0.0625);
+    let inverse = e.div(sixteenth, high);
+    ((high, low), inverse)
+}
+
+/// `cosh x`.
+pub fn cosh(e: &mut dyn Expander, args: &[Term]) -> Term {
+    let magnitude = e.abs(args[0]);
+    let ((high, low), inverse) = quarters(e, magnitude);
+    let rest = e.add(inverse, low);
+    let half = e.add(high, rest);
+    e.add(half, half)
+}
+
+/// `sinh x`; a polynomial where the exponentials would cancel.
+pub fn sinh(e: &mut dyn Expander, args: &[Term]) -> Term {
+    let x = args[0];
+    let magnitude = e.abs(x);
+    let ((high, low), inverse) = quarters(e, magnitude);
+    let rest = e.sub(low, inverse);
+    let half = e.add(high, rest);
+    let large = e.add(half, half);
+    let coefficients = by_type(e, x, SINH_32, SINH_64);
+    let near = odd(e, magnitude, coefficients);
+    let one = e.float(x, 1.0);
+    let is_near = e.lt(magnitude, one);
+    let value = e.select(is_near, near, large);
+    copy_sign(e, value, x)
+}
+
+/// `tanh x = 1 − 2 / (e^2x + 1)`; a polynomial where that would cancel.
+pub fn tanh(e: &mut dyn Expander, args: &[Term]) -> Term {
+    let x = args[0];
+    let magnitude = e.abs(x);
+    let twice = e.add(magnitude, magnitude);
+    // Beyond these the result is 1.
+    let limit = by_type(e, x, 20.0, 40.0);
+    let twice = e.at_most(twice, limit);
+    let s = split(e, twice, None);
+    let p = exp_minus_one(e, s.rest);
+    let (one, minus_two) = (e.float(x, 1.0), e.float(x, -2.0));
+    let power = two_to(e, s.power, 0);
+    let below = e.add(power, one);
+    let below = e.fma(p, power, below);
+    let rest = e.div(minus_two, below);
+    let large = e.add(rest, one);
+    let coefficients = by_type(e, x, TANH_32, TANH_64);
+    let near = odd(e, magnitude, coefficients);
+    let limit = e.float(x, 0.625);
+    let is_near = e.lt(magnitude, limit);
+    let value = e.select(is_near, near, large);
+    copy_sign(e, value, x)
+}
