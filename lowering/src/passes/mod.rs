@@ -5,11 +5,11 @@
 //! bitcast from and to 16-bit integers.  Both are operands of dots.  No pass changes a bit of what a program computes.
 
 pub mod casts;
-//mod cse;
-//mod dce;
+mod cse;
+mod dce;
 mod expand;
-//mod fold;
-//mod licm;
+mod fold;
+mod licm;
 mod rewrite;
 mod widen;
 
@@ -26,15 +26,15 @@ pub struct Pass {
 
 /// All rewrites, in order.  Folding comes before the casts are taken apart, where it still sees them, and after.
 pub const PASSES: &[Pass] = &[
-//    fold::PASS,
+    fold::PASS,
     widen::PASS,
     expand::PASS,
-//    fold::PASS,
+    fold::PASS,
     casts::PASS,
-//    fold::PASS,
-//    cse::PASS,
-//    licm::PASS,
-//    dce::PASS,
+    fold::PASS,
+    cse::PASS,
+    licm::PASS,
+    dce::PASS,
 ];
 
 /// Runs every pass; `see` is shown the program after each one.
