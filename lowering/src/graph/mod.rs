@@ -1,5 +1,6 @@
 //! Graphs: whole-tensor programs over a small set of primitive rows.  Knows no kernels, buffers or machines.
 
+pub mod arbitrary;
 pub mod array;
 pub mod build;
 pub mod canonical;
