@@ -1,0 +1,246 @@
+//! A segment: the graph being recorded, what it was recorded from, and which values came out.
+
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use burn_backend::{DType as BurnDType, Shape};
+use kiln_lowering::graph::{Graph, Node, Op};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use super::stream::Stream;
+use super::value::Value;
+use crate::run::Machine;
+use crate::tensor::KilnTensor;
+
+/// Which node an operation's rows begin at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpMark {
+    pub(crate) name: &'static str,
+    pub(crate) first: u32,
+}
+
+/// A tensor that a segment reads.
+pub(crate) struct Operand {
+    pub(crate) value: Arc<Value>,
+    /// Whether nobody else held it when the segment was closed.
+    pub(crate) dead: bool,
+}
+
+/// A closed segment, ready to run.
+pub(crate) struct Work {
+    /// The stream it comes from.
+    pub(crate) stream: u64,
+    /// Hash of the graph with its outputs.
+    pub(crate) hash: u64,
+    pub(crate) graph: Graph,
+    /// Bit patterns of the graph's slots.
+    pub(crate) scalars: Vec<u64>,
+    /// The graph's inputs.
+    pub(crate) operands: Vec<Operand>,
+    /// Values wanted, with the index of the graph's output.
+    pub(crate) outputs: Vec<(usize, Arc<Value>)>,
+    /// Values that are an operand unchanged, with its index.
+    pub(crate) aliases: Vec<(usize, Arc<Value>)>,
+    pub(crate) ops: Vec<OpMark>,
+    pub(crate) fuse: bool,
+}
+
+/// The open segment of a stream.
+pub(crate) struct Segment {
+    pub(super) number: u64,
+    machine: &'static Machine,
+    pub(super) graph: Graph,
+    pub(super) scalars: Vec<u64>,
+    operands: Vec<KilnTensor>,
+    /// Nodes of operands, by the address of their value.
+    interned: FxHashMap<usize, Node>,
+    results: Vec<Arc<Value>>,
+    ops: Vec<OpMark>,
+    hasher: FxHasher,
+    /// Nodes that the hasher has seen.
+    hashed: usize,
+    /// Bytes of operands.
+    bytes: u64,
+    /// Hash of the names of the last four operations.
+    recent: u64,
+}
+
+impl Segment {
+    pub(super) fn new(number: u64, machine: &'static Machine) -> Segment {
+        Segment {
+            number,
+            machine,
+            graph: Graph::new(),
+            scalars: Vec::new(),
+            operands: Vec::new(),
+            interned: FxHashMap::default(),
+            results: Vec::new(),
+            ops: Vec::new(),
+            hasher: FxHasher::default(),
+            hashed: 0,
+            bytes: 0,
+            recent: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Starts an operation.
+    pub(super) fn begin(&mut self, op: &'static str) {
+        self.repair();
+        self.ops.push(OpMark {
+            name: op,
+            first: self.graph.nodes.len() as u32,
+        });
+    }
+
+    /// An operation that panicked may have left slots without values; nothing uses them.
+    fn repair(&mut self) {
+        self.scalars.resize(self.graph.slots.len(), 0);
+    }
+
+    /// The node of an operand.
+    pub(super) fn operand(&mut self, stream: &Arc<Stream>, t: &KilnTensor) -> Node {
+        if t.value.segment == self.number && Arc::ptr_eq(&t.value.stream, stream) {
+            return t.value.node;
+        }
+        let key = Arc::as_ptr(&t.value) as usize;
+        if let Some(&node) = self.interned.get(&key) {
+            return node;
+        }
+        let node = self.graph.input(t.kiln_dtype(), &t.dims());
+        self.interned.insert(key, node);
+        self.bytes += self.graph.nodes[node].len() * self.graph.dtype(node).bytes() as u64;
+        self.operands.push(t.clone());
+        node
+    }
+
+    /// The tensor of a result.
+    pub(super) fn result(
+        &mut self,
+        stream: &Arc<Stream>,
+        node: Node,
+        dtype: BurnDType,
+    ) -> KilnTensor {
+        let data = &self.graph.nodes[node];
+        debug_assert_eq!(
+            data.dtype,
+            crate::dtype::to_kiln(dtype),
+            "the recorded node has another type"
+        );
+        let value = Arc::new(Value {
+            holders: AtomicU32::new(0),
+            shape: Shape::from(
+                data.dims
+                    .iter()
+                    .map(|&n| n as usize)
+                    .collect::<smallvec::SmallVec<[usize; 6]>>()
+                    .as_slice(),
+            ),
+            dtype,
+            stream: Arc::clone(stream),
+            segment: self.number,
+            node,
+            place: OnceLock::new(),
+        });
+        self.results.push(Arc::clone(&value));
+        KilnTensor::first(value)
+    }
+
+    /// Ends an operation: hashes what it added.
+    pub(super) fn end(&mut self) {
+        let nodes = self.graph.nodes.as_values_slice();
+        for node in &nodes[self.hashed..] {
+            node.hash(&mut self.hasher);
+        }
+        self.hashed = nodes.len();
+        if let Some(mark) = self.ops.last() {
+            let mut hasher = FxHasher::default();
+            mark.name.hash(&mut hasher);
+            if let Some(last) = nodes.last() {
+                last.dims.hash(&mut hasher);
+            }
+            self.recent = (self.recent << 16) ^ (hasher.finish() >> 48);
+        }
+        self.machine.counters.ops.fetch_add(1, Relaxed);
+    }
+
+    /// Whether the segment should be handed over.  A loop that reads nothing must be cut somewhere, and always at the
+    /// same place of its body, or each segment would be a program of its own: so past the wanted length the cut is
+    /// chosen by the operations around it, one place in 64.
+    pub(super) fn is_full(&self) -> bool {
+        let knobs = crate::knobs::get();
+        let (length, wanted) = (self.ops.len(), knobs.segment_ops);
+        self.bytes > knobs.segment_bytes
+            || length >= wanted.saturating_mul(4)
+            || length >= wanted && self.recent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58 == 0
+    }
+
+    /// The seed and the number of the first of `count` random elements.
+    pub(super) fn draw(&mut self, count: u64) -> (u64, u64) {
+        self.machine
+            .random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .draw(count)
+    }
+
+    /// The segment as work, unless nobody wants anything of it; and its holds on its operands, to be let go once the
+    /// work is in the queue: from then on others may take an operand's memory.
+    pub(super) fn close(mut self, stream: u64, fuse: bool) -> Option<(Box<Work>, Vec<KilnTensor>)> {
+        self.repair();
+        let mut index_of: FxHashMap<Node, usize> = FxHashMap::default();
+        let (mut outputs, mut aliases) = (Vec::new(), Vec::new());
+        for value in std::mem::take(&mut self.results) {
+            if value.is_dead() {
+                continue;
+            }
+            match self.graph.nodes[value.node].op {
+                Op::Input(number) => aliases.push((number as usize, value)),
+                _ => {
+                    let graph = &mut self.graph;
+                    let index = *index_of.entry(value.node).or_insert_with(|| {
+                        graph.outputs.push(value.node);
+                        graph.outputs.len() - 1
+                    });
+                    outputs.push((index, value));
+                }
+            }
+        }
+        if outputs.is_empty() && aliases.is_empty() {
+            return None;
+        }
+        let operands = self
+            .operands
+            .iter()
+            .enumerate()
+            .map(|(number, t)| {
+                // The last holder is this segment itself.
+                let dead =
+                    t.value.holders.load(Acquire) == 1 && aliases.iter().all(|(i, _)| *i != number);
+                Operand {
+                    value: Arc::clone(&t.value),
+                    dead,
+                }
+            })
+            .collect();
+        for &node in &self.graph.outputs {
+            node.hash(&mut self.hasher);
+        }
+        let work = Box::new(Work {
+            stream,
+            hash: self.hasher.finish(),
+            graph: self.graph,
+            scalars: self.scalars,
+            operands,
+            outputs,
+            aliases,
+            ops: self.ops,
+            fuse,
+        });
+        Some((work, self.operands))
+    }
+}

@@ -1,0 +1,54 @@
+//! A value that was recorded: what it is, and, once computed, where it lies or why it does not.
+
+use std::sync::atomic::{AtomicU32, Ordering::Acquire};
+use std::sync::{Arc, OnceLock};
+
+use burn_backend::{DType as BurnDType, Shape};
+use kiln_lowering::graph::Node;
+
+use super::stream::Stream;
+use crate::run::{Failure, Place};
+
+/// A recorded value.
+pub(crate) struct Value {
+    /// Handles of users, and operands of segments that are still being recorded.  A value without holders is dead:
+    /// nobody will ask for it again.
+    pub(crate) holders: AtomicU32,
+    pub(crate) shape: Shape,
+    pub(crate) dtype: BurnDType,
+    /// Where it was recorded.
+    pub(crate) stream: Arc<Stream>,
+    /// Number of the segment it was recorded in; 0 for data.
+    pub(crate) segment: u64,
+    /// Its node there.
+    pub(crate) node: Node,
+    /// Set once, by the device's thread.
+    pub(crate) place: OnceLock<Result<Place, Failure>>,
+}
+
+impl Value {
+    /// A value that lies somewhere already.
+    pub(crate) fn placed(
+        stream: Arc<Stream>,
+        shape: Shape,
+        dtype: BurnDType,
+        place: Place,
+    ) -> Arc<Value> {
+        let node = Node::from_u32(0);
+        let place = OnceLock::from(Ok(place));
+        Arc::new(Value {
+            holders: AtomicU32::new(0),
+            shape,
+            dtype,
+            stream,
+            segment: 0,
+            node,
+            place,
+        })
+    }
+
+    /// Whether nobody holds it.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.holders.load(Acquire) == 0
+    }
+}

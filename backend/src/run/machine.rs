@@ -1,0 +1,199 @@
+//! A device as its users see it: where work is sent, what went wrong, the state of its random numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burn_backend::ExecutionError;
+
+use super::failure::Failure;
+use super::memory::Pool;
+use crate::device::KilnDevice;
+use crate::knobs;
+use crate::record::Work;
+use crate::record::stream::Stream;
+
+/// Segments that may wait for the device.  A user thread that is further ahead waits, which bounds memory.
+const QUEUE: usize = 256;
+
+/// What a device's thread is asked to do.
+pub(crate) enum Message {
+    /// Run a segment.
+    Run(Box<Work>),
+    /// Answer when everything before is done.
+    Wait(SyncSender<()>),
+}
+
+/// Numbers of things that happened on a device.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) ops: AtomicU64,
+    pub(crate) segments: AtomicU64,
+    pub(crate) launches: AtomicU64,
+    pub(crate) gemms: AtomicU64,
+    pub(crate) planned: AtomicU64,
+    pub(crate) compiled: AtomicU64,
+    pub(crate) compile_nanos: AtomicU64,
+    pub(crate) cache_hits: AtomicU64,
+}
+
+/// The seed and how many random elements were drawn from it.
+pub(crate) struct Generator {
+    seed: u64,
+    drawn: u64,
+}
+
+impl Generator {
+    /// Starts over from a seed.
+    pub(crate) fn restart(&mut self, seed: u64) {
+        *self = Generator { seed, drawn: 0 };
+    }
+
+    /// The seed, and the number of the first of `count` elements.
+    pub(crate) fn draw(&mut self, count: u64) -> (u64, u64) {
+        let first = self.drawn;
+        // Whole blocks of four, so that every draw starts at one.
+        self.drawn = self.drawn.wrapping_add(count.next_multiple_of(4));
+        (self.seed, first)
+    }
+}
+
+/// A device.  Made at its first use, lives as long as the process.
+pub(crate) struct Machine {
+    pub(crate) device: KilnDevice,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) random: Mutex<Generator>,
+    pub(crate) counters: Counters,
+    queue: SyncSender<Message>,
+    /// First failures not yet taken, at most one a stream.
+    failures: Mutex<Vec<Failure>>,
+    /// Streams of threads that have ended.
+    orphans: Mutex<Vec<Arc<Stream>>>,
+}
+
+impl Machine {
+    /// The device, started if need be.
+    ///
+    /// # Panics
+    ///
+    /// If the device cannot be used.
+    pub(crate) fn of(device: &KilnDevice) -> &'static Machine {
+        static MACHINES: Mutex<Vec<&'static Machine>> = Mutex::new(Vec::new());
+        let device = device.resolve();
+        let mut machines = lock(&MACHINES);
+        if let Some(machine) = machines.iter().find(|m| m.device == device) {
+            return machine;
+        }
+        if let Err(message) = usable(device) {
+            drop(machines);
+            panic!("{message}");
+        }
+        let knobs = knobs::get();
+        let (queue, inbox) = sync_channel(QUEUE);
+        let machine: &'static Machine = Box::leak(Box::new(Machine {
+            device,
+            pool: Pool::new(knobs.memory_limit),
+            random: Mutex::new(Generator {
+                seed: entropy(),
+                drawn: 0,
+            }),
+            counters: Counters::default(),
+            queue,
+            failures: Mutex::new(Vec::new()),
+            orphans: Mutex::new(Vec::new()),
+        }));
+        let started = std::thread::Builder::new()
+            .name(format!("kiln {device}"))
+            .spawn(move || serve(machine, inbox));
+        if let Err(error) = started {
+            drop(machines);
+            panic!("cannot start the thread of device {device}: {error}");
+        }
+        machines.push(machine);
+        machine
+    }
+
+    /// Puts a message into the queue.
+    pub(crate) fn send(&self, message: Message) {
+        // Only a device thread that has ended refuses; readers find out.
+        let _ = self.queue.send(message);
+    }
+
+    /// Waits until everything sent so far is done.
+    pub(crate) fn wait(&self) {
+        let (reply, answer) = sync_channel(1);
+        self.send(Message::Wait(reply));
+        let _ = answer.recv();
+    }
+
+    /// Takes over the stream of a thread that ended.
+    pub(crate) fn adopt(&self, stream: Arc<Stream>) {
+        lock(&self.orphans).push(stream);
+    }
+
+    /// Hands over what ended threads have recorded.
+    pub(crate) fn submit_orphans(&self) {
+        let orphans = std::mem::take(&mut *lock(&self.orphans));
+        orphans.iter().for_each(|s| s.submit());
+    }
+
+    /// Keeps a failure, if it is the first of its stream.
+    pub(crate) fn keep(&self, failure: &Failure) {
+        let mut failures = lock(&self.failures);
+        if failures.iter().all(|f| f.stream() != failure.stream()) {
+            failures.push(failure.clone());
+        }
+    }
+
+    /// The error of a failure, which is then no longer kept.
+    pub(crate) fn take(&self, failure: &Failure) -> ExecutionError {
+        lock(&self.failures).retain(|f| !f.is(failure));
+        failure.error()
+    }
+
+    /// The error that a stream's work has met first.
+    pub(crate) fn take_first(&self, stream: u64) -> Option<ExecutionError> {
+        let mut failures = lock(&self.failures);
+        let index = failures.iter().position(|f| f.stream() == stream)?;
+        Some(failures.swap_remove(index).error())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether work can run there.
+fn usable(device: KilnDevice) -> Result<(), String> {
+    match device {
+        KilnDevice::Cpu | KilnDevice::Interp | KilnDevice::Chosen => Ok(()),
+        KilnDevice::Cuda(_) | KilnDevice::Hip(_) => Err(format!(
+            "device {device} cannot be used: Kiln does not run on GPUs yet; choose cpu or interp with {}",
+            knobs::KILN_DEVICE
+        )),
+    }
+}
+
+/// A seed for whoever sets none.
+fn entropy() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
+fn serve(machine: &'static Machine, inbox: Receiver<Message>) {
+    for message in inbox {
+        match message {
+            Message::Run(work) => {
+                machine.counters.segments.fetch_add(1, Relaxed);
+                let failure = Failure::new(work.stream, "this build cannot execute yet".into());
+                machine.keep(&failure);
+                for (_, value) in work.outputs.iter().chain(&work.aliases) {
+                    let _ = value.place.set(Err(failure.clone()));
+                }
+            }
+            Message::Wait(reply) => {
+                let _ = reply.send(());
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Where a computed value lies: a buffer and the layout in it; how data comes in and goes out.
+
+use std::sync::Arc;
+
+use burn_backend::{BoolStore, Bytes, DType as BurnDType, Shape, TensorData};
+use kiln_lowering::graph::Dims;
+use kiln_lowering::schedule::Layout;
+
+use super::memory::{Buffer, Pool};
+use crate::dtype::to_kiln;
+
+/// A buffer and where in it, in elements.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) buffer: Arc<Buffer>,
+    pub(crate) layout: Layout,
+}
+
+/// Keeps or copies data that comes in.
+pub(crate) fn place_bytes(
+    pool: &Arc<Pool>,
+    bytes: Bytes,
+    shape: &Shape,
+    dtype: BurnDType,
+) -> Result<Place, String> {
+    let dims: Dims = shape.iter().map(|&n| n as u64).collect();
+    let _ = to_kiln(dtype);
+    let buffer = match dtype {
+        // One byte each here, and 0 or 1 whatever came in.
+        BurnDType::Bool(BoolStore::U32) => {
+            let small: Vec<u8> = bytes
+                .chunks_exact(4)
+                .map(|word| word.iter().any(|&b| b != 0) as u8)
+                .collect();
+            copy_in(pool, &small)?
+        }
+        BurnDType::Bool(BoolStore::U8) => {
+            let clean: Vec<u8> = bytes.iter().map(|&b| (b != 0) as u8).collect();
+            copy_in(pool, &clean)?
+        }
+        _ => match Buffer::foreign(bytes) {
+            Ok(buffer) => buffer,
+            Err(bytes) => copy_in(pool, &bytes)?,
+        },
+    };
+    Ok(Place {
+        buffer,
+        layout: Layout::contiguous(&dims),
+    })
+}
+
+fn copy_in(pool: &Arc<Pool>, bytes: &[u8]) -> Result<Arc<Buffer>, String> {
+    let buffer = pool.allocate(bytes.len())?;
+    buffer.fill_from(bytes);
+    Ok(buffer)
+}
+
+/// Copies a value out, in row-major order.
+pub(crate) fn read_place(
+    place: &Place,
+    shape: &Shape,
+    dtype: BurnDType,
+) -> Result<TensorData, String> {
+    let dims: Dims = shape.iter().map(|&n| n as u64).collect();
+    let width = to_kiln(dtype).bytes();
+    let count = dims.iter().product::<u64>() as usize;
+    let from = place.buffer.bytes();
+    let mut out: Vec<u8> = Vec::with_capacity(count * width);
+    if count > 0 {
+        let (low, high) = extent(&place.layout, &dims);
+        if low < 0 || (high as usize + 1) * width > from.len() {
+            return Err(format!(
+                "elements {low} to {high} leave a buffer of {} bytes",
+                from.len()
+            ));
+        }
+        copy_rows(
+            from,
+            width,
+            place.layout.offset,
+            &place.layout.strides,
+            &dims,
+            &mut out,
+        );
+    }
+    if dtype == BurnDType::Bool(BoolStore::U32) {
+        out = out
+            .iter()
+            .flat_map(|&b| u32::from(b).to_ne_bytes())
+            .collect();
+    }
+    TensorData::try_from_bytes(typed(out, dtype), shape.clone(), dtype).map_err(|e| e.to_string())
+}
+
+/// Bytes allocated with the alignment of the element type, so that they become a vector of it without a copy.
+fn typed(bytes: Vec<u8>, dtype: BurnDType) -> Bytes {
+    let _ = dtype;
+    Bytes::from_bytes_vec(bytes)
+}
+
+/// The least and greatest place of any element.
+fn extent(layout: &Layout, dims: &[u64]) -> (i64, i64) {
+    let (mut low, mut high) = (layout.offset, layout.offset);
+    for (&n, &stride) in dims.iter().zip(&layout.strides) {
+        let reach = stride * (n as i64 - 1);
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    (low, high)
+}
+
+/// Appends the elements of a strided block, the last axis innermost.
+fn copy_rows(
+    from: &[u8],
+    width: usize,
+    offset: i64,
+    strides: &[i64],
+    dims: &[u64],
+    out: &mut Vec<u8>,
+) {
+    // Trailing axes without gaps are one run of bytes.
+    let mut run = 1u64;
+    let mut outer = dims.len();
+    while outer > 0 && (strides[outer - 1] == run as i64 || dims[outer - 1] == 1) {
+        run *= dims[outer - 1];
+        outer -= 1;
+    }
+    let mut index: Dims = Dims::from_elem(0, outer);
+    let mut at = offset;
+    loop {
+        let start = at as usize * width;
+        out.extend_from_slice(&from[start..start + run as usize * width]);
+        let mut axis = outer;
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            index[axis] += 1;
+            at += strides[axis];
+            if index[axis] < dims[axis] {
+                break;
+            }
+            at -= strides[axis] * dims[axis] as i64;
+            index[axis] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+
+    fn read(layout: Layout, shape: &[usize], values: &[i32]) -> Vec<i32> {
+        let pool = Pool::new(None);
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        let place = Place {
+            buffer: copy_in(&pool, &bytes).expect("fits"),
+            layout,
+        };
+        read_place(&place, &Shape::from(shape), BurnDType::I32)
+            .expect("inside")
+            .to_vec()
+            .expect("i32")
+    }
+
+    #[test]
+    fn views_are_read_in_row_major_order() {
+        let v: Vec<i32> = (0..6).collect();
+        assert_eq!(read(Layout::contiguous(&[2, 3]), &[2, 3], &v), v);
+        assert_eq!(
+            read(
+                Layout {
+                    offset: 0,
+                    strides: smallvec![1, 3]
+                },
+                &[3, 2],
+                &v
+            ),
+            [0, 3, 1, 4, 2, 5]
+        );
+        assert_eq!(
+            read(
+                Layout {
+                    offset: 5,
+                    strides: smallvec![-3, -1]
+                },
+                &[2, 3],
+                &v
+            ),
+            [5, 4, 3, 2, 1, 0]
+        );
+        assert_eq!(
+            read(
+                Layout {
+                    offset: 1,
+                    strides: smallvec![0, 2]
+                },
+                &[2, 2],
+                &v
+            ),
+            [1, 3, 1, 3]
+        );
+        assert_eq!(
+            read(
+                Layout {
+                    offset: 4,
+                    strides: smallvec![]
+                },
+                &[],
+                &v
+            ),
+            [4]
+        );
+        assert_eq!(
+            read(
+                Layout {
+                    offset: 0,
+                    strides: smallvec![1, 1]
+                },
+                &[2, 0],
+                &v
+            ),
+            [0; 0]
+        );
+    }
+
+    #[test]
+    fn leaving_the_buffer_is_an_error() {
+        let pool = Pool::new(None);
+        let place = Place {
+            buffer: copy_in(&pool, &[0; 64]).expect("fits"),
+            layout: Layout {
+                offset: 0,
+                strides: smallvec![1],
+            },
+        };
+        assert!(read_place(&place, &Shape::from([17]), BurnDType::I32).is_err());
+    }
+
+    #[test]
+    fn bools_keep_their_storage() {
+        for (store, raw) in [
+            (BoolStore::Native, vec![0u8, 1, 1]),
+            (BoolStore::U8, vec![0u8, 1, 1]),
+            (BoolStore::U32, vec![0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]),
+        ] {
+            let pool = Pool::new(None);
+            let (shape, dtype) = (Shape::from([3]), BurnDType::Bool(store));
+            let place = place_bytes(&pool, Bytes::from_bytes_vec(raw.clone()), &shape, dtype)
+                .expect("fits");
+            let data = read_place(&place, &shape, dtype).expect("inside");
+            assert_eq!(data.as_bytes(), raw);
+            assert_eq!(data.dtype(), dtype);
+        }
+    }
+}
