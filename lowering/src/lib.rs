@@ -2,11 +2,15 @@
 //!
 //! Knows neither Burn nor candle, holds no global state, reads no clock and no file.
 
+pub mod analysis;
 pub mod dtype;
 pub mod graph;
+pub mod layout;
+pub mod llvm;
 pub mod op;
 pub mod passes;
 pub mod schedule;
+pub mod spec;
 pub mod target;
 pub mod tile;
 

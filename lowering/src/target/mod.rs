@@ -1,3 +1,4 @@
 //! Machines that run tile programs.  Nothing outside this folder asks which one it is.
 
+pub mod host;
 pub mod interp;

@@ -1,0 +1,176 @@
+//! Loops, branches and checks.
+
+use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::{InstructionOpcode as I, PhiValue};
+
+use super::ir::{Any, built};
+use super::lower::Lower;
+use super::value::{Form, Reg, Tile};
+use crate::layout::Layout;
+use crate::tile::{Block, Value};
+
+impl<'c> Lower<'_, 'c> {
+    /// `for i in (low..high).step_by(step)`.
+    ///
+    /// Tested at the top once and then at the bottom, on the distance that is left, so that an index near the end of
+    /// its type's range cannot wrap around into another iteration.
+    pub fn for_loop(&mut self, args: &[Value], results: &[Value], body: Block) {
+        let program = self.program;
+        let data = &program.blocks[body];
+        let (low, high, step) = (self.scalar(args[0]), self.scalar(args[1]), self.scalar(args[2]));
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.layouts[r].clone()).collect();
+        let forms: Vec<Form> = results.iter().zip(&layouts).map(|(&r, l)| self.form(r, l)).collect();
+        let initial: Vec<Tile<'c>> = args[3..].iter().zip(&layouts).map(|(&a, l)| self.tile(a, l)).collect();
+        let initial = self.flat(&initial, &forms);
+
+        let (start, inside, after) = (self.here(), self.new_block("loop"), self.new_block("after"));
+        let any = self.ir.icmp(IntPredicate::SLT, low, high);
+        self.jump_if(any, inside, after);
+
+        self.ir.builder.position_at_end(inside);
+        let index = built(self.ir.builder.build_phi(low.get_type(), ""));
+        let carried: Vec<PhiValue<'c>> =
+            initial.iter().map(|x| built(self.ir.builder.build_phi(x.get_type(), ""))).collect();
+        let tiles = self.unflat(carried.iter().map(|phi| phi.as_basic_value()), &layouts, &forms);
+        for (&param, tile) in data.params[1..].iter().zip(tiles) {
+            self.tiles.insert(param, tile);
+        }
+        let index_layout = self.layouts[data.params[0]].clone();
+        let index_tile = self.splat(index_layout, index.as_basic_value());
+        self.tiles.insert(data.params[0], index_tile);
+        let outer = self.again.len();
+        self.block(body);
+        let next: Vec<Tile<'c>> = data.yields.iter().zip(&layouts).map(|(&y, l)| self.tile(y, l)).collect();
+        let next = self.flat(&next, &forms);
+        self.again.truncate(outer);
+        let end = self.here();
+        let i = index.as_basic_value();
+        let left = self.ir.binary(I::Sub, high, i);
+        let next_index = self.ir.binary(I::Add, i, step);
+        let more = self.ir.icmp(IntPredicate::UGT, left, step);
+        self.jump_if(more, inside, after);
+        index.add_incoming(&[(&low, start), (&next_index, end)]);
+        for ((phi, first), next) in carried.iter().zip(&initial).zip(&next) {
+            phi.add_incoming(&[(first, start), (next, end)]);
+        }
+
+        self.ir.builder.position_at_end(after);
+        self.join(results, &layouts, &forms, (&initial, start), (&next, end));
+    }
+
+    /// Both arms yield the results.
+    pub fn if_else(&mut self, condition: Value, results: &[Value], then: Block, other: Block) {
+        let program = self.program;
+        let condition = self.scalar(condition);
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.layouts[r].clone()).collect();
+        let forms: Vec<Form> = results.iter().zip(&layouts).map(|(&r, l)| self.form(r, l)).collect();
+        let blocks = [self.new_block("then"), self.new_block("else")];
+        let after = self.new_block("after");
+        self.jump_if(condition, blocks[0], blocks[1]);
+        let mut ends = Vec::new();
+        for (block, start) in [then, other].into_iter().zip(blocks) {
+            self.ir.builder.position_at_end(start);
+            let outer = self.again.len();
+            self.block(block);
+            let yields = &program.blocks[block].yields;
+            let tiles: Vec<Tile<'c>> = yields.iter().zip(&layouts).map(|(&y, l)| self.tile(y, l)).collect();
+            ends.push((self.flat(&tiles, &forms), self.here()));
+            self.again.truncate(outer);
+            built(self.ir.builder.build_unconditional_branch(after));
+        }
+        self.ir.builder.position_at_end(after);
+        self.join(results, &layouts, &forms, (&ends[0].0, ends[0].1), (&ends[1].0, ends[1].1));
+    }
+
+    /// Reports `code` where any element of the condition is false.
+    pub fn check(&mut self, condition: Value, code: u32) {
+        let layout = self.layouts[condition].clone();
+        let tile = self.tile(condition, &layout);
+        let whole = tile.regs.iter().map(|&r| if matches!(r, Reg::Uniform(_)) { self.first(r) } else { self.all(self.vector(&layout, r)) });
+        let all = whole.collect::<Vec<_>>().into_iter().reduce(|x, y| self.ir.binary(I::And, x, y));
+        if let Some(all) = all {
+            self.emit.check(self.ir, all, code);
+        }
+    }
+
+    /// Binds results to what comes from one of two blocks.
+    fn join(
+        &mut self,
+        results: &[Value],
+        layouts: &[Layout],
+        forms: &[Form],
+        (left, from_left): (&[Any<'c>], BasicBlock<'c>),
+        (right, from_right): (&[Any<'c>], BasicBlock<'c>),
+    ) {
+        let joined: Vec<Any<'c>> = left
+            .iter()
+            .zip(right)
+            .map(|(x, y)| {
+                let phi = built(self.ir.builder.build_phi(x.get_type(), ""));
+                phi.add_incoming(&[(x, from_left), (y, from_right)]);
+                phi.as_basic_value()
+            })
+            .collect();
+        for (&result, tile) in results.iter().zip(self.unflat(joined.into_iter(), layouts, forms)) {
+            self.tiles.insert(result, tile);
+        }
+    }
+
+    /// The registers of several tiles one after the other, each tile in its form.
+    fn flat(&self, tiles: &[Tile<'c>], forms: &[Form]) -> Vec<Any<'c>> {
+        let registers = tiles.iter().zip(forms).flat_map(|(tile, &form)| {
+            tile.regs.iter().map(move |&reg| match form {
+                Form::Vector => self.vector(&tile.layout, reg),
+                Form::Uniform | Form::Ramp => self.first(reg),
+            })
+        });
+        registers.collect()
+    }
+
+    /// The tiles again.
+    fn unflat(&self, mut xs: impl Iterator<Item = Any<'c>>, layouts: &[Layout], forms: &[Form]) -> Vec<Tile<'c>> {
+        let tiles = layouts.iter().zip(forms).map(|(layout, &form)| Tile {
+            regs: xs.by_ref().take(layout.registers()).map(|x| Reg::new(form, x)).collect(),
+            layout: layout.clone(),
+        });
+        tiles.collect()
+    }
+
+    fn here(&self) -> BasicBlock<'c> {
+        match self.ir.builder.get_insert_block() {
+            Some(block) => block,
+            None => panic!("bug in the lowering: the builder has no position"),
+        }
+    }
+
+    fn new_block(&self, name: &str) -> BasicBlock<'c> {
+        self.ir.context.insert_basic_block_after(self.here(), name)
+    }
+
+    fn jump_if(&self, condition: Any<'c>, then: BasicBlock<'c>, other: BasicBlock<'c>) {
+        built(self.ir.builder.build_conditional_branch(condition.into_int_value(), then, other));
+    }
+
+    /// Runs one of two pieces of code and goes on after both; gives the blocks that they end in.
+    pub fn branch_blocks(
+        &self,
+        condition: Any<'c>,
+        then: impl FnOnce(),
+        other: impl FnOnce(),
+    ) -> (BasicBlock<'c>, BasicBlock<'c>) {
+        let builder = &self.ir.builder;
+        let (first, second, after) = (self.new_block("then"), self.new_block("else"), self.new_block("after"));
+        self.jump_if(condition, first, second);
+        builder.position_at_end(first);
+        then();
+        let from_then = self.here();
+        built(builder.build_unconditional_branch(after));
+        builder.position_at_end(second);
+        other();
+        let from_other = self.here();
+        built(builder.build_unconditional_branch(after));
+        builder.position_at_end(after);
+        (from_then, from_other)
+    }
+}

@@ -1,0 +1,91 @@
+//! Rows on integers and booleans.  Arithmetic wraps, and nothing traps.
+
+use inkwell::IntPredicate;
+use inkwell::values::InstructionOpcode as I;
+
+use super::ir::{Any, Ir};
+use crate::dtype::DType;
+use crate::op::Pointwise;
+
+pub(super) fn row<'c>(ir: &Ir<'c>, op: Pointwise, dtype: DType, args: &[Any<'c>]) -> Any<'c> {
+    let x = args[0];
+    let signed = dtype.is_signed();
+    let extremum = |signed_name, unsigned_name| {
+        ir.intrinsic(if signed { signed_name } else { unsigned_name }, &[x.get_type()], args)
+    };
+    match op {
+        Pointwise::Add => ir.binary(I::Add, x, args[1]),
+        Pointwise::Sub => ir.binary(I::Sub, x, args[1]),
+        Pointwise::Mul => ir.binary(I::Mul, x, args[1]),
+        Pointwise::Div => divide(ir, dtype, x, args[1]),
+        Pointwise::Neg => ir.binary(I::Sub, ir.int_like(x, 0), x),
+        Pointwise::Abs if signed => ir.select(
+            ir.icmp(IntPredicate::SLT, x, ir.int_like(x, 0)),
+            ir.binary(I::Sub, ir.int_like(x, 0), x),
+            x,
+        ),
+        Pointwise::Abs => x,
+        Pointwise::Min => extremum("llvm.smin", "llvm.umin"),
+        Pointwise::Max => extremum("llvm.smax", "llvm.umax"),
+        Pointwise::And => ir.binary(I::And, x, args[1]),
+        Pointwise::Or => ir.binary(I::Or, x, args[1]),
+        Pointwise::Xor => ir.binary(I::Xor, x, args[1]),
+        Pointwise::Not => ir.not(x),
+        Pointwise::Shl => ir.binary(I::Shl, x, count(ir, dtype, args[1])),
+        Pointwise::Shr => ir.binary(if signed { I::AShr } else { I::LShr }, x, count(ir, dtype, args[1])),
+        Pointwise::MulHi => mul_high(ir, dtype, x, args[1]),
+        _ => panic!("bug in the lowering: `{}` on {dtype} should have been expanded", op.row().name),
+    }
+}
+
+/// Shift counts are taken modulo the width.
+fn count<'c>(ir: &Ir<'c>, dtype: DType, count: Any<'c>) -> Any<'c> {
+    ir.binary(I::And, count, ir.int_like(count, i64::from(dtype.bits() - 1)))
+}
+
+/// The high half of the product: computed at twice the width.
+fn mul_high<'c>(ir: &Ir<'c>, dtype: DType, x: Any<'c>, y: Any<'c>) -> Any<'c> {
+    let narrow = ir.element(x.get_type());
+    let wide = match dtype.bits() {
+        8 => ir.context.i16_type(),
+        16 => ir.context.i32_type(),
+        32 => ir.context.i64_type(),
+        _ => ir.context.i128_type(),
+    };
+    let extend = if dtype.is_signed() { I::SExt } else { I::ZExt };
+    let (x, y) = (ir.convert(extend, x, wide.into()), ir.convert(extend, y, wide.into()));
+    let product = ir.binary(I::Mul, x, y);
+    let high = ir.binary(I::LShr, product, ir.int_like(product, i64::from(dtype.bits())));
+    ir.convert(I::Trunc, high, narrow)
+}
+
+/// The quotient, rounded towards zero; by zero 0, and the least number by −1 is itself.
+fn divide<'c>(ir: &Ir<'c>, dtype: DType, x: Any<'c>, y: Any<'c>) -> Any<'c> {
+    let none = ir.int_like(x, 0);
+    let zero = ir.icmp(IntPredicate::EQ, y, none);
+    let one = ir.int_like(y, 1);
+    if !dtype.is_signed() {
+        let quotient = quotient(ir, dtype, x, ir.select(zero, one, y));
+        return ir.select(zero, none, quotient);
+    }
+    let minus = ir.icmp(IntPredicate::EQ, y, ir.int_like(y, -1));
+    let quotient = quotient(ir, dtype, x, ir.select(ir.binary(I::Or, zero, minus), one, y));
+    let quotient = ir.select(minus, ir.binary(I::Sub, none, x), quotient);
+    ir.select(zero, none, quotient)
+}
+
+/// The quotient where it exists and fits.
+///
+/// No processor divides vectors of integers, but all divide vectors of doubles, and these hold integers of up to 32 bits
+/// exactly.  Truncating the rounded quotient is right: one that is not an integer is at least 1/|y| away from the
+/// nearest, and rounding moves it by at most 2⁻⁵³·|x/y| ≤ 2⁻²¹/|y|.
+fn quotient<'c>(ir: &Ir<'c>, dtype: DType, x: Any<'c>, y: Any<'c>) -> Any<'c> {
+    let signed = dtype.is_signed();
+    if ir.width(x) == 1 || dtype.bits() > 32 {
+        return ir.binary(if signed { I::SDiv } else { I::UDiv }, x, y);
+    }
+    let double = ir.context.f64_type().into();
+    let (there, back) = if signed { (I::SIToFP, I::FPToSI) } else { (I::UIToFP, I::FPToUI) };
+    let quotient = ir.binary(I::FDiv, ir.convert(there, x, double), ir.convert(there, y, double));
+    ir.convert(back, quotient, ir.element(x.get_type()))
+}

@@ -1,0 +1,190 @@
+//! Walks a program in order and hands each instruction to its family.
+
+use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
+
+use super::emit::Emit;
+use super::ir::{Any, Ir};
+use super::value::{Form, Reg, Tile, form, lane_steps};
+use super::{cast, compare, float, int};
+use crate::analysis::axis::{self, Info};
+use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::layout::assign::Assignment;
+use crate::op::Pointwise;
+use crate::spec::Spec;
+use crate::tile::{Block, Inst, Op, Program, Type, Value};
+
+/// Emits the body of `program` at the builder's position.
+pub fn lower_body<'c>(ir: &Ir<'c>, emit: &dyn Emit<'c>, program: &Program, spec: &Spec) {
+    let infos = axis::analyse(program);
+    let layouts = Assignment::new(program, &infos, spec);
+    let mut lower = Lower { ir, emit, program, spec, infos, layouts, tiles: FxHashMap::default(), again: Vec::new() };
+    lower.block(program.body);
+}
+
+/// One program being lowered.
+pub(super) struct Lower<'a, 'c> {
+    pub ir: &'a Ir<'c>,
+    pub emit: &'a dyn Emit<'c>,
+    pub program: &'a Program,
+    pub spec: &'a Spec,
+    /// What is known of each value.
+    pub infos: SecondaryMap<Value, Info>,
+    /// Where each value lives.
+    pub layouts: Assignment,
+    /// What has been computed so far.
+    pub tiles: FxHashMap<Value, Tile<'c>>,
+    /// Values computed once more in another layout, usable until the end of the block that is being lowered.
+    pub again: Vec<(Value, Tile<'c>)>,
+}
+
+impl<'c> Lower<'_, 'c> {
+    /// Lowers the instructions of a block.
+    pub fn block(&mut self, block: Block) {
+        let outer = self.again.len();
+        let program = self.program;
+        for &inst in &program.blocks[block].insts {
+            self.inst(inst);
+        }
+        self.again.truncate(outer);
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let program = self.program;
+        let data = &program.insts[inst];
+        match &data.op {
+            Op::Store(param) => self.store(*param, &data.args),
+            Op::Check(code) => self.check(data.args[0], *code),
+            Op::For { body, .. } => self.for_loop(&data.args, &data.results, *body),
+            Op::If { then, other } => self.if_else(data.args[0], &data.results, *then, *other),
+            op => {
+                let Some(&result) = data.results.first() else { return };
+                let layout = self.layouts[result].clone();
+                let tile = match op {
+                    Op::Load(param) => self.load(*param, &data.args, layout, self.ty(result).dtype),
+                    _ => self.pure(result, op, &data.args, layout),
+                };
+                self.tiles.insert(result, tile);
+            }
+        }
+    }
+
+    /// An instruction without effects, computed in a layout of the caller's choice.
+    pub fn pure(&mut self, result: Value, op: &Op, args: &[Value], layout: Layout) -> Tile<'c> {
+        if let Some(constant) = self.infos[result].constant {
+            let bits = constant as u64;
+            return self.splat(layout, self.ir.constant(self.ty(result).dtype, bits));
+        }
+        match op {
+            Op::Constant(bits) => self.splat(layout, self.ir.constant(self.ty(result).dtype, *bits)),
+            Op::Scalar(param) => self.splat(layout, self.emit.scalar(self.ir, *param)),
+            Op::ProgramId(axis) => self.splat(layout, self.emit.program_id(self.ir, *axis)),
+            Op::NumPrograms(axis) => self.splat(layout, self.emit.num_programs(self.ir, *axis)),
+            Op::Map(op) => self.map(result, *op, args, layout),
+            Op::Arange => self.arange(layout),
+            Op::Broadcast => self.broadcast(args[0], layout),
+            Op::ExpandDims(axis) => self.expand_dims(args[0], *axis, layout),
+            Op::Reshape => self.reshape(args[0], layout),
+            Op::Trans(perm) => self.trans(args[0], perm, layout),
+            op => panic!("bug in the lowering: {op:?} is not lowered"),
+        }
+    }
+
+    pub fn ty(&self, value: Value) -> &Type {
+        self.program.ty(value)
+    }
+
+    pub fn form(&self, value: Value, layout: &Layout) -> Form {
+        form(layout, &self.infos[value])
+    }
+
+    /// A tile of equal elements.
+    pub fn splat(&self, layout: Layout, x: Any<'c>) -> Tile<'c> {
+        Tile { regs: vec![Reg::Uniform(x); layout.registers()], layout }
+    }
+
+    /// The scalar of a value without axes.
+    pub fn scalar(&mut self, value: Value) -> Any<'c> {
+        let layout = self.layouts[value].clone();
+        let tile = self.tile(value, &layout);
+        self.first(tile.regs[0])
+    }
+
+    /// The element of the first lane.
+    pub fn first(&self, reg: Reg<'c>) -> Any<'c> {
+        match reg {
+            Reg::Uniform(x) | Reg::Ramp(x) => x,
+            Reg::Vector(v) => self.ir.extract(v, 0),
+        }
+    }
+
+    /// The elements of all lanes.
+    pub fn vector(&self, layout: &Layout, reg: Reg<'c>) -> Any<'c> {
+        let width = self.emit.width();
+        match reg {
+            Reg::Vector(v) => v,
+            Reg::Uniform(x) => self.ir.splat(x, width),
+            Reg::Ramp(x) => {
+                let Some(steps) = lane_steps(layout, width) else { return self.ir.splat(x, width) };
+                let steps = self.ir.ints(x.get_type(), steps.into_iter().map(u64::from));
+                self.ir.binary(inkwell::values::InstructionOpcode::Add, self.ir.splat(x, width), steps)
+            }
+        }
+    }
+
+    /// A pointwise row, register by register: on scalars where the lanes are known to be equal or to count up.
+    fn map(&mut self, result: Value, op: Pointwise, args: &[Value], layout: Layout) -> Tile<'c> {
+        let form = self.form(result, &layout);
+        let (from, to) = (self.ty(args[args.len() - 1]).dtype, self.ty(result).dtype);
+        let args: Vec<Tile<'c>> = args.iter().map(|&a| self.tile(a, &layout)).collect();
+        let regs = (0..layout.registers()).map(|r| {
+            let regs: Vec<Reg<'c>> = args.iter().map(|a| a.regs[r]).collect();
+            self.map_reg(op, (from, to), &layout, form, &regs)
+        });
+        Tile { regs: regs.collect(), layout }
+    }
+
+    /// A pointwise row on one register each.
+    pub fn map_reg(
+        &self,
+        op: Pointwise,
+        (from, to): (DType, DType),
+        layout: &Layout,
+        form: Form,
+        regs: &[Reg<'c>],
+    ) -> Reg<'c> {
+        let uniform = regs.iter().all(|r| matches!(r, Reg::Uniform(_)));
+        let form = if uniform { Form::Uniform } else { form };
+        let args: Vec<Any<'c>> = match form {
+            Form::Uniform | Form::Ramp => regs.iter().map(|&r| self.first(r)).collect(),
+            Form::Vector => regs.iter().map(|&r| self.vector(layout, r)).collect(),
+        };
+        Reg::new(form, self.row(op, from, to, &args))
+    }
+
+    /// A pointwise row on scalars or vectors.
+    fn row(&self, op: Pointwise, from: DType, to: DType, args: &[Any<'c>]) -> Any<'c> {
+        match op {
+            Pointwise::Select => self.ir.select(args[0], args[1], args[2]),
+            Pointwise::Cast => cast::cast(self.ir, args[0], from, to),
+            Pointwise::Bitcast => self.ir.bitcast(args[0], self.ir.scalar_type(to)),
+            _ if compare::is_comparison(op) => compare::compare(self.ir, op, from, args[0], args[1]),
+            _ if from.is_float() => float::row(self.ir, op, from, args),
+            _ => int::row(self.ir, op, from, args),
+        }
+    }
+}
+
+impl<'c> Lower<'_, 'c> {
+    /// A value in a layout: as it is, computed again where that is cheaper than moving it, or converted.
+    pub fn tile(&mut self, value: Value, layout: &Layout) -> Tile<'c> {
+        if let Some(tile) = self.tiles.get(&value).filter(|t| t.layout == *layout) {
+            return tile.clone();
+        }
+        if let Some((_, tile)) = self.again.iter().find(|(v, t)| *v == value && t.layout == *layout) {
+            return tile.clone();
+        }
+        panic!("bug in the lowering: {value} is not there in layout {layout}");
+    }
+}

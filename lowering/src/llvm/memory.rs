@@ -1,0 +1,283 @@
+//! Loads and stores: how the lanes of a register lie in memory decides which instructions reach them.
+//!
+//! Lanes that hold copies of one element (free bits of the layout) take no part: an access moves the `n` lanes that
+//! hold different elements, and the rest of a loaded register is filled by a shuffle.
+
+use inkwell::values::{BasicValue, InstructionOpcode, PointerValue};
+
+use super::ir::{Any, built};
+use super::lower::Lower;
+use super::value::{Reg, Tile, lane_steps};
+use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::tile::{Param, Value};
+
+/// What one access of one register touches.
+struct Access<'c> {
+    param: Param,
+    dtype: DType,
+    /// Lanes that hold different elements: the first `lanes` ones.
+    lanes: u32,
+    offsets: Reg<'c>,
+    /// Whether the offsets count up by one from lane to lane.
+    consecutive: bool,
+    mask: Option<Reg<'c>>,
+}
+
+impl<'c> Lower<'_, 'c> {
+    /// Operands: offsets \[, mask, other\].
+    pub fn load(&mut self, param: Param, args: &[Value], layout: Layout, dtype: DType) -> Tile<'c> {
+        let offsets = self.tile(args[0], &layout);
+        let mask = self.mask(args.get(1), &layout);
+        let other = args.get(2).map(|&other| self.tile(other, &layout));
+        let regs = (0..layout.registers()).map(|r| {
+            let mask = mask.as_ref().map(|m| m.regs[r]);
+            let access = self.access(param, dtype, &layout, offsets.regs[r], mask);
+            let other = other.as_ref().filter(|_| mask.is_some()).map(|o| o.regs[r]);
+            self.load_register(&access, &layout, other)
+        });
+        Tile { regs: regs.collect(), layout }
+    }
+
+    /// Operands: offsets, value \[, mask\].
+    pub fn store(&mut self, param: Param, args: &[Value]) {
+        let layout = self.layouts.memory(self.program, args[0]);
+        let dtype = self.ty(args[1]).dtype;
+        let offsets = self.tile(args[0], &layout);
+        let value = self.tile(args[1], &layout);
+        let mask = self.mask(args.get(2), &layout);
+        for r in 0..layout.registers() {
+            let mask = mask.as_ref().map(|m| m.regs[r]);
+            let access = self.access(param, dtype, &layout, offsets.regs[r], mask);
+            self.store_register(&access, &layout, value.regs[r]);
+        }
+    }
+
+    /// The mask, unless it is known to hold everywhere.
+    fn mask(&mut self, mask: Option<&Value>, layout: &Layout) -> Option<Tile<'c>> {
+        let &mask = mask?;
+        (self.infos[mask].constant != Some(1)).then(|| self.tile(mask, layout))
+    }
+
+    fn access(
+        &self,
+        param: Param,
+        dtype: DType,
+        layout: &Layout,
+        offsets: Reg<'c>,
+        mask: Option<Reg<'c>>,
+    ) -> Access<'c> {
+        let width = self.emit.width();
+        let lanes = layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));
+        let consecutive = matches!(offsets, Reg::Ramp(_))
+            && lane_steps(layout, width).is_some_and(|s| s[..lanes as usize].iter().zip(0..).all(|(&a, b)| a == b));
+        Access { param, dtype, lanes, offsets, consecutive, mask }
+    }
+
+    fn load_register(&self, access: &Access<'c>, layout: &Layout, other: Option<Reg<'c>>) -> Reg<'c> {
+        let (ir, lanes) = (self.ir, access.lanes);
+        let uniform_mask = access.mask.is_none_or(|m| matches!(m, Reg::Uniform(_)));
+        let one_element = matches!(access.offsets, Reg::Uniform(_)) || lanes == 1;
+        if one_element && (uniform_mask || lanes == 1) {
+            let mask = access.mask.map(|m| self.first(m));
+            let x = self.load_element(access, self.first(access.offsets), mask);
+            let x = match (mask, other) {
+                (Some(mask), Some(other)) => match other {
+                    Reg::Vector(_) if lanes > 1 => {
+                        let width = self.emit.width();
+                        let mask = ir.splat(mask, width);
+                        return Reg::Vector(ir.select(mask, ir.splat(x, width), self.vector(layout, other)));
+                    }
+                    other => ir.select(mask, x, self.first(other)),
+                },
+                _ => x,
+            };
+            return Reg::Uniform(x);
+        }
+        let mask = access.mask.map(|m| self.lanes_of(layout, m, lanes));
+        let other = other.map(|o| self.lanes_of(layout, o, lanes));
+        let element = ir.memory_type(access.dtype);
+        let other = other.map(|o| self.to_memory(access.dtype, o));
+        let x = if access.consecutive {
+            let base = self.address(access, self.first(access.offsets));
+            self.load_consecutive(access, base, mask, other)
+        } else {
+            let offsets = self.lanes_of(layout, access.offsets, lanes);
+            match mask {
+                _ if self.emit.has_gather(access.dtype) => {
+                    let base = self.emit.buffer(ir, access.param);
+                    let addresses = self.emit.addresses(ir, base, access.dtype, offsets);
+                    let ty = ir.wide(element, lanes);
+                    let mask = mask.unwrap_or_else(|| ir.splat(ir.bit(true), lanes));
+                    let other = other.unwrap_or_else(|| ir.poison(ty));
+                    ir.intrinsic("llvm.masked.gather", &[ty, addresses.get_type()], &[addresses, mask, other])
+                }
+                _ => {
+                    let mut x = ir.poison(ir.wide(element, lanes));
+                    for lane in 0..lanes {
+                        let mask = mask.map(|m| ir.extract(m, lane));
+                        let e = self.load_memory(access, ir.extract(offsets, lane), mask);
+                        x = ir.insert(x, e, lane);
+                    }
+                    match (mask, other) {
+                        (Some(mask), Some(other)) => ir.select(mask, x, other),
+                        _ => x,
+                    }
+                }
+            }
+        };
+        Reg::Vector(self.replicate(self.from_memory(access.dtype, x), lanes))
+    }
+
+    /// One element, as in registers; anything where the mask is false.
+    fn load_element(&self, access: &Access<'c>, offset: Any<'c>, mask: Option<Any<'c>>) -> Any<'c> {
+        self.from_memory(access.dtype, self.load_memory(access, offset, mask))
+    }
+
+    /// One element, as in memory.  Where the mask is false some harmless place is read instead, which is cheaper than a
+    /// branch.
+    fn load_memory(&self, access: &Access<'c>, offset: Any<'c>, mask: Option<Any<'c>>) -> Any<'c> {
+        let ir = self.ir;
+        let mut address = self.address(access, offset);
+        if let Some(mask) = mask {
+            let harmless = self.emit.harmless();
+            address = ir.select(mask, address.into(), harmless.into()).into_pointer_value();
+        }
+        let x = ir.load(ir.memory_type(access.dtype), address, access.dtype.bytes() as u32);
+        self.emit.tag(ir, x.as_instruction_value(), access.param);
+        x
+    }
+
+    fn load_consecutive(
+        &self,
+        access: &Access<'c>,
+        base: PointerValue<'c>,
+        mask: Option<Any<'c>>,
+        other: Option<Any<'c>>,
+    ) -> Any<'c> {
+        let ir = self.ir;
+        let ty = ir.wide(ir.memory_type(access.dtype), access.lanes);
+        let align = access.dtype.bytes() as u32;
+        let plain = || {
+            let x = ir.load(ty, base, align);
+            self.emit.tag(ir, x.as_instruction_value(), access.param);
+            x
+        };
+        let Some(mask) = mask else { return plain() };
+        let masked = || {
+            let other = other.unwrap_or_else(|| ir.poison(ty));
+            let x = ir.intrinsic("llvm.masked.load", &[ty, base.get_type().into()], &[base.into(), mask, other]);
+            self.emit.tag(ir, x.as_instruction_value(), access.param);
+            x
+        };
+        if self.emit.has_masked_access(access.dtype) {
+            return masked();
+        }
+        let full = self.all(mask);
+        self.branch(full, plain, masked)
+    }
+
+    fn store_register(&self, access: &Access<'c>, layout: &Layout, value: Reg<'c>) {
+        let (ir, lanes) = (self.ir, access.lanes);
+        let align = access.dtype.bytes() as u32;
+        if lanes == 1 {
+            let x = self.to_memory(access.dtype, self.first(value));
+            let address = self.address(access, self.first(access.offsets));
+            return self.store_element(access, address, x, access.mask.map(|m| self.first(m)));
+        }
+        let value = self.to_memory(access.dtype, self.lanes_of(layout, value, lanes));
+        let mask = access.mask.map(|m| self.lanes_of(layout, m, lanes));
+        if access.consecutive {
+            let base = self.address(access, self.first(access.offsets));
+            let plain = || self.emit.tag(ir, Some(ir.store(base, value, align)), access.param);
+            let Some(mask) = mask else { return plain() };
+            let masked = || {
+                let types = [value.get_type(), base.get_type().into()];
+                let call = ir.call("llvm.masked.store", &types, &[value, base.into(), mask]);
+                self.emit.tag(ir, call.instruction(), access.param);
+            };
+            if self.emit.has_masked_access(access.dtype) {
+                return masked();
+            }
+            return self.branch_effect(self.all(mask), plain, masked);
+        }
+        let offsets = self.lanes_of(layout, access.offsets, lanes);
+        if self.emit.has_scatter(access.dtype) {
+            let base = self.emit.buffer(ir, access.param);
+            let addresses = self.emit.addresses(ir, base, access.dtype, offsets);
+            let mask = mask.unwrap_or_else(|| ir.splat(ir.bit(true), lanes));
+            ir.call("llvm.masked.scatter", &[value.get_type(), addresses.get_type()], &[value, addresses, mask]);
+            return;
+        }
+        for lane in 0..lanes {
+            let address = self.address(access, ir.extract(offsets, lane));
+            let mask = mask.map(|m| ir.extract(m, lane));
+            self.store_element(access, address, ir.extract(value, lane), mask);
+        }
+    }
+
+    fn store_element(&self, access: &Access<'c>, address: PointerValue<'c>, x: Any<'c>, mask: Option<Any<'c>>) {
+        let store = || {
+            let inst = self.ir.store(address, x, access.dtype.bytes() as u32);
+            self.emit.tag(self.ir, Some(inst), access.param);
+        };
+        match mask {
+            None => store(),
+            Some(mask) => self.branch_effect(mask, store, || {}),
+        }
+    }
+
+    fn address(&self, access: &Access<'c>, offset: Any<'c>) -> PointerValue<'c> {
+        self.emit.address(self.ir, self.emit.buffer(self.ir, access.param), access.dtype, offset)
+    }
+
+    /// The first `lanes` lanes of a register.
+    fn lanes_of(&self, layout: &Layout, reg: Reg<'c>, lanes: u32) -> Any<'c> {
+        match reg {
+            Reg::Uniform(x) => self.ir.splat(x, lanes),
+            reg => self.ir.shuffle(self.vector(layout, reg), &(0..lanes).collect::<Vec<_>>()),
+        }
+    }
+
+    /// A register whose lanes repeat the given ones.
+    fn replicate(&self, x: Any<'c>, lanes: u32) -> Any<'c> {
+        self.ir.shuffle(x, &(0..self.emit.width()).map(|lane| lane % lanes).collect::<Vec<_>>())
+    }
+
+    fn from_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
+        if dtype != DType::Bool {
+            return x;
+        }
+        self.ir.icmp(inkwell::IntPredicate::NE, x, self.ir.int_like(x, 0))
+    }
+
+    fn to_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
+        if dtype != DType::Bool {
+            return x;
+        }
+        self.ir.convert(InstructionOpcode::ZExt, x, self.ir.context.i8_type().into())
+    }
+
+    /// Whether all elements of an i1 vector hold.
+    pub fn all(&self, mask: Any<'c>) -> Any<'c> {
+        match mask {
+            Any::VectorValue(v) => self.ir.intrinsic("llvm.vector.reduce.and", &[v.get_type().into()], &[mask]),
+            bit => bit,
+        }
+    }
+
+    /// Two ways to one value.
+    fn branch(&self, condition: Any<'c>, then: impl FnOnce() -> Any<'c>, other: impl FnOnce() -> Any<'c>) -> Any<'c> {
+        let builder = &self.ir.builder;
+        let (mut x, mut y) = (None, None);
+        let (from_then, from_other) = self.branch_blocks(condition, || x = Some(then()), || y = Some(other()));
+        let (Some(x), Some(y)) = (x, y) else { panic!("bug in the lowering: a branch without a value") };
+        let phi = built(builder.build_phi(x.get_type(), ""));
+        phi.add_incoming(&[(&x, from_then), (&y, from_other)]);
+        phi.as_basic_value()
+    }
+
+    fn branch_effect(&self, condition: Any<'c>, then: impl FnOnce(), other: impl FnOnce()) {
+        self.branch_blocks(condition, then, other);
+    }
+}

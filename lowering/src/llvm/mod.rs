@@ -1,0 +1,21 @@
+//! Lowers tile programs to LLVM, one file per family of operations, the same for every target.
+//!
+//! A register of a tile is a value of "the element type of this target": a vector with an element per lane on a
+//! processor, a scalar on a GPU, where the lanes are threads.  What differs otherwise is asked of [`Emit`].
+
+pub mod emit;
+pub mod ir;
+
+mod cast;
+mod compare;
+mod control;
+mod float;
+mod int;
+mod lower;
+mod memory;
+mod shape;
+mod value;
+
+pub use emit::Emit;
+pub use ir::Ir;
+pub use lower::lower_body;

@@ -1,0 +1,90 @@
+//! Operations that only rearrange: under the right layout of the operand, most move nothing.
+
+use super::lower::Lower;
+use super::value::{Form, Reg, Tile, lane_steps};
+use crate::layout::Layout;
+use crate::tile::Value;
+
+impl<'c> Lower<'_, 'c> {
+    /// `0, 1, 2, …`: the coordinate itself.
+    pub fn arange(&mut self, layout: Layout) -> Tile<'c> {
+        let int = self.ir.context.i32_type();
+        let constant = |x: u32| int.const_int(u64::from(x), false).into();
+        let uniform = layout.is_uniform();
+        let regs = (0..layout.registers() as u32).map(|r| {
+            let first = constant(layout.at(r, 0));
+            if uniform {
+                return Reg::Uniform(first);
+            }
+            let runs = (0..self.emit.width()).all(|lane| layout.at(r, lane) == layout.at(r, 0) + layout.at(0, lane));
+            if runs {
+                return Reg::Ramp(first);
+            }
+            let lanes = (0..self.emit.width()).map(|lane| u64::from(layout.at(r, lane)));
+            Reg::Vector(self.ir.ints(int.into(), lanes))
+        });
+        Tile { regs: regs.collect(), layout }
+    }
+
+    /// Repeats along axes of extent 1: registers and lanes that differ along those alone read the same element.
+    pub fn broadcast(&mut self, x: Value, layout: Layout) -> Tile<'c> {
+        if self.ty(x).is_scalar() {
+            let x = self.scalar(x);
+            return self.splat(layout, x);
+        }
+        let shape = self.ty(x).shape.clone();
+        let narrow = layout.squeezed(&shape);
+        let tile = self.tile(x, &narrow);
+        let regs = (0..layout.registers() as u32).map(|r| {
+            let squeezed = squeeze(&layout, &shape, layout.at(r, 0));
+            let Some((register, lane)) = narrow.find(squeezed) else {
+                panic!("bug in the lowering: no place for element {squeezed}")
+            };
+            debug_assert_eq!(lane, 0);
+            tile.regs[register as usize]
+        });
+        Tile { regs: regs.collect(), layout }
+    }
+
+    /// A new axis of extent 1 has no bits.
+    pub fn expand_dims(&mut self, x: Value, axis: u8, layout: Layout) -> Tile<'c> {
+        let shape = self.ty(x).shape.clone();
+        debug_assert_eq!(layout.shape[axis as usize], 1);
+        self.reinterpret(x, layout.reshaped(&shape), layout)
+    }
+
+    /// Row-major order is the order of coordinates, so nothing moves.
+    pub fn reshape(&mut self, x: Value, layout: Layout) -> Tile<'c> {
+        let shape = self.ty(x).shape.clone();
+        self.reinterpret(x, layout.reshaped(&shape), layout)
+    }
+
+    /// The same registers under permuted coordinates.
+    pub fn trans(&mut self, x: Value, perm: &[u8], layout: Layout) -> Tile<'c> {
+        let mut back = vec![0u8; perm.len()];
+        for (to, &from) in perm.iter().enumerate() {
+            back[from as usize] = to as u8;
+        }
+        self.reinterpret(x, layout.transposed(&back), layout)
+    }
+
+    /// The registers of `x` in layout `from`, which are those of the result in layout `to`.
+    fn reinterpret(&mut self, x: Value, from: Layout, to: Layout) -> Tile<'c> {
+        let tile = self.tile(x, &from);
+        // A ramp counts along an axis of its own layout, which the result need not have.
+        let same_steps = lane_steps(&from, self.emit.width()) == lane_steps(&to, self.emit.width());
+        let regs = tile.regs.iter().map(|&reg| match reg {
+            Reg::Ramp(_) if !same_steps => Reg::new(Form::Vector, self.vector(&from, reg)),
+            reg => reg,
+        });
+        Tile { regs: regs.collect(), layout: to }
+    }
+}
+
+/// The index in the tile of extents `shape` of the element that a coordinate of `layout` is a copy of.
+fn squeeze(layout: &Layout, shape: &[u32], coordinate: u32) -> u32 {
+    (0..shape.len()).fold(0, |index, axis| {
+        let along = if shape[axis] == 1 { 0 } else { layout.along(coordinate, axis) };
+        index * shape[axis] + along
+    })
+}
