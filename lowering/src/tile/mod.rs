@@ -1,5 +1,7 @@
 //! Tile programs: what one program instance does, in SSA over whole tiles.  Knows no threads, lanes or machines.
 
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
 pub mod builder;
 pub mod ir;
 pub mod parse;
