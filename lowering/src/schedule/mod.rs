@@ -1,5 +1,13 @@
 //! Chooses which rows share a kernel, in which order kernels run and which buffers they use.
 
+pub mod affine;
+pub mod expr;
+pub mod fuse;
+pub mod group;
+pub mod looped;
 pub mod plan;
+pub mod simplify;
+pub mod trace;
+pub mod view;
 
 pub use plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Step};

@@ -1,0 +1,133 @@
+//! Rows with an order of their own along one axis: small matrix products, scatters and prefixes.  Each point of the
+//! other axes walks that axis from front to back; operands are followed back to loads as in any kernel.
+
+use smallvec::SmallVec;
+
+use super::affine::Affine;
+use super::expr::{Ex, Exprs};
+use super::group::Domain;
+use super::plan::Layout;
+use super::trace::{Coords, Places, Stop, Tracer, address};
+use crate::graph::{Graph, Index, Node, Op, Reduction, Update};
+
+/// What happens at each step along the axis.
+#[derive(Clone, Debug)]
+pub enum Walk {
+    /// `acc += a·b`, stored at the end.
+    Product {
+        /// Left factor.
+        a: Ex,
+        /// Right factor.
+        b: Ex,
+    },
+    /// `out[index] = out[index] ∘ value`, in a buffer that already holds the data.
+    Scatter {
+        /// What is put there.
+        value: Ex,
+        /// How it meets what is there.
+        update: Update,
+    },
+    /// `acc = acc ∘ x`, stored at each step.
+    Prefix {
+        /// Operand.
+        x: Ex,
+        /// With what.
+        kind: Reduction,
+    },
+}
+
+/// What a looped kernel computes.
+#[derive(Clone, Debug)]
+pub struct Looped {
+    /// Points; the reduced axis (if its extent is not 1) is the one that is walked.
+    pub domain: Domain,
+    /// Expressions.
+    pub exprs: Exprs,
+    /// The step.
+    pub walk: Walk,
+    /// Where results go.
+    pub at: Affine,
+}
+
+/// Follows the operands of a looped row.
+pub fn trace(graph: &Graph, places: &Places, node: Node) -> Result<Looped, Stop> {
+    let data = &graph.nodes[node];
+    let mut domain = match &data.op {
+        Op::Contract => {
+            let k = *graph.dims(data.args[0]).last().unwrap_or(&1);
+            let dims: SmallVec<[u64; 8]> = data.dims.iter().copied().chain([k]).collect();
+            Domain::new(&dims, &[data.dims.len() as u8])
+        }
+        Op::Scatter(index, axis, _) => Domain::new(&scatter_dims(graph, node, *index, *axis), &[*axis]),
+        Op::Scan(_, axis) => Domain::new(&data.dims, &[*axis]),
+        other => unreachable!("{other:?} is not looped"),
+    };
+    loop {
+        match trace_once(graph, places, &domain, node) {
+            Err(Stop::SplitAxis(axis, inner)) if !domain.axes[axis as usize].reduced => domain.split(axis, inner),
+            // The walked axis stays whole.
+            Err(Stop::SplitAxis(..)) => return Err(Stop::Materialize(widest_operand(graph, places, &domain, node))),
+            other => return other,
+        }
+    }
+}
+
+/// Extents of what is scattered.
+fn scatter_dims(graph: &Graph, node: Node, index: Index, axis: u8) -> SmallVec<[u64; 8]> {
+    let data = &graph.nodes[node];
+    match index {
+        Index::Elements => graph.dims(data.args[1]).iter().copied().collect(),
+        Index::Positions => {
+            let mut dims: SmallVec<[u64; 8]> = data.dims.iter().copied().collect();
+            dims[axis as usize] = graph.dims(data.args[1])[0];
+            dims
+        }
+    }
+}
+
+/// The first operand that does not follow without dividing the walked axis.
+fn widest_operand(graph: &Graph, places: &Places, domain: &Domain, node: Node) -> Node {
+    let args = &graph.nodes[node].args;
+    let open = args.iter().copied().find(|a| !places.contains_key(a));
+    debug_assert!(open.is_some(), "{domain:?}");
+    open.unwrap_or(args[0])
+}
+
+fn trace_once(graph: &Graph, places: &Places, domain: &Domain, node: Node) -> Result<Looped, Stop> {
+    let extents: Vec<u64> = domain.axes.iter().map(|a| a.extent).collect();
+    let mut tracer = Tracer::new(graph, places, &extents);
+    let data = &graph.nodes[node];
+    let none = SmallVec::new();
+    let out = Layout::contiguous(&data.dims);
+    let (walk, at) = match &data.op {
+        Op::Contract => {
+            let k = *graph.dims(data.args[0]).last().unwrap_or(&1);
+            let rank = data.dims.len();
+            let dims: SmallVec<[u64; 8]> = data.dims.iter().copied().chain([k]).collect();
+            let point = domain.point(&dims, true);
+            let (batch, m, n, k) = (&point[..rank - 2], &point[rank - 2], &point[rank - 1], &point[rank]);
+            let with = |i: &Affine, j: &Affine| -> Coords { batch.iter().chain([i, j]).cloned().collect() };
+            let a = tracer.value(data.args[0], &with(m, k), &none)?;
+            let b = tracer.value(data.args[1], &with(k, n), &none)?;
+            (Walk::Product { a, b }, address(&out, &point[..rank]))
+        }
+        Op::Scatter(index, axis, update) => {
+            let axis = *axis as usize;
+            let mut point = domain.point(&scatter_dims(graph, node, *index, axis as u8), true);
+            let picked = match index {
+                Index::Elements => tracer.value(data.args[1], &point, &none)?,
+                Index::Positions => tracer.value(data.args[1], &point[axis..=axis], &none)?,
+            };
+            let value = tracer.value(data.args[2], &point, &none)?;
+            point[axis] = Affine::axis(tracer.gather_axis(picked, node, axis));
+            (Walk::Scatter { value, update: *update }, address(&out, &point))
+        }
+        Op::Scan(kind, _) => {
+            let point = domain.point(&data.dims, true);
+            let x = tracer.value(data.args[0], &point, &none)?;
+            (Walk::Prefix { x, kind: *kind }, address(&out, &point))
+        }
+        other => unreachable!("{other:?} is not looped"),
+    };
+    Ok(Looped { domain: domain.clone(), exprs: tracer.exprs, walk, at })
+}

@@ -1,0 +1,185 @@
+//! Rewrites a graph before it is scheduled: drops what computes nothing, and writes long reductions as the tree that
+//! they are defined to be, so that several programs can share one.
+//!
+//! The tree of a sum over `n` terms depends on `n` alone: chunks of [`CHUNK`] terms are summed by [`LANES`] lanes
+//! (lane `j` adds the terms `j, j + LANES, …` in order, then the lanes halve), and the chunks' sums are summed likewise.
+
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use crate::dtype::{Class, DType};
+use crate::graph::{Dims, Graph, Node, NodeData, Op, PadDim, Reduction};
+
+/// Terms that one tree of lanes takes.
+pub const CHUNK: u64 = 1024;
+
+/// Lanes of a tree.
+pub const LANES: u64 = 64;
+
+/// Longest reduction that one program does: as many chunks as a tree takes.
+const LONGEST: u64 = CHUNK * CHUNK;
+
+/// A reduction over this many terms is shared by several programs where there are fewer rows than programs.
+const WORTH_SHARING: u64 = 64 * CHUNK;
+
+/// The element that changes nothing, as a bit pattern of `dtype`.
+pub fn identity(kind: Reduction, dtype: DType) -> u64 {
+    let float = |value: f64| match dtype {
+        DType::F64 => value.to_bits(),
+        DType::F16 => half::f16::from_f64(value).to_bits().into(),
+        DType::Bf16 => half::bf16::from_f64(value).to_bits().into(),
+        _ => (value as f32).to_bits().into(),
+    };
+    let mask = u64::MAX >> (64 - dtype.bits());
+    let lowest = match dtype.class() {
+        Class::Float => float(f64::NEG_INFINITY),
+        Class::Signed => 1 << (dtype.bits() - 1),
+        Class::Bool | Class::Unsigned => 0,
+    };
+    let highest = match dtype.class() {
+        Class::Float => float(f64::INFINITY),
+        Class::Signed => mask >> 1,
+        Class::Bool => 1,
+        Class::Unsigned => mask,
+    };
+    match kind {
+        // x + −0 is x for every x, −0 included.
+        Reduction::Sum if dtype.is_float() => float(-0.0),
+        Reduction::Sum | Reduction::Any => 0,
+        Reduction::Prod if dtype.is_float() => float(1.0),
+        Reduction::Prod | Reduction::All => 1,
+        Reduction::Max | Reduction::ArgMax => lowest,
+        Reduction::Min | Reduction::ArgMin => highest,
+    }
+}
+
+/// The graph rewritten for `programs` programs per launch, and where its outputs went.
+pub fn simplify(graph: &Graph, programs: u32) -> Graph {
+    let mut out = Graph { slots: graph.slots.clone(), inputs: graph.inputs, ..Graph::default() };
+    let mut new: FxHashMap<Node, Node> = FxHashMap::default();
+    let live = live(graph);
+    for (node, data) in &graph.nodes {
+        if !live.contains(&node) {
+            continue;
+        }
+        let data = NodeData { args: data.args.iter().map(|a| new[a]).collect(), ..data.clone() };
+        let made = match &data.op {
+            Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
+            Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
+            Op::Scatter(..) if out.nodes[data.args[2]].is_empty() => data.args[0],
+            _ => out.nodes.push(data),
+        };
+        new.insert(node, made);
+    }
+    out.outputs = graph.outputs.iter().map(|n| new[n]).collect();
+    out
+}
+
+/// Nodes that an output depends on.
+fn live(graph: &Graph) -> rustc_hash::FxHashSet<Node> {
+    let mut live: rustc_hash::FxHashSet<Node> = graph.outputs.iter().copied().collect();
+    for (node, data) in graph.nodes.iter().rev() {
+        if live.contains(&node) {
+            live.extend(data.args.iter().copied());
+        }
+    }
+    live
+}
+
+fn reduction(graph: &mut Graph, kind: Reduction, x: Node, axes: &[u8], dtype: DType, programs: u32) -> Node {
+    let dims = graph.dims(x).clone();
+    let terms: u64 = axes.iter().map(|&a| dims[a as usize]).product();
+    let axes: SmallVec<[usize; 6]> = axes.iter().map(|&a| a as usize).collect();
+    let kept: Dims = dims.iter().enumerate().map(|(i, &n)| if axes.contains(&i) { 1 } else { n }).collect();
+    if terms == 0 || kept.contains(&0) {
+        let fill = if kind == Reduction::Sum { 0 } else { identity(kind, dtype) };
+        return graph.constant(dtype, fill, &kept);
+    }
+    if terms == 1 {
+        return match kind.is_arg() {
+            true => graph.constant(dtype, 0, &kept),
+            false => x,
+        };
+    }
+    let rows: u64 = kept.iter().product();
+    let long = terms > LONGEST && matches!(kind, Reduction::Sum | Reduction::Prod);
+    let shared = terms >= WORTH_SHARING && rows * 2 <= u64::from(programs) && !kind.is_arg();
+    if !long && !shared {
+        return graph.reduce(kind, x, &axes, dtype);
+    }
+    // 16-bit floats keep their f32 sums between the levels.
+    let wide = graph.cast(x, accumulator(kind, dtype));
+    let sum = chunked(graph, kind, wide, &axes, &kept, terms, programs);
+    graph.cast(sum, dtype)
+}
+
+/// The type in which a reduction of `dtype` accumulates.
+pub fn accumulator(kind: Reduction, dtype: DType) -> DType {
+    match kind {
+        Reduction::Sum | Reduction::Prod => dtype.compute(),
+        _ => dtype,
+    }
+}
+
+/// One level of the tree: `[…, terms]` as `[…, chunks, CHUNK]`, reduced inside the chunks, then over them.
+fn chunked(
+    graph: &mut Graph,
+    kind: Reduction,
+    x: Node,
+    axes: &[usize],
+    kept: &Dims,
+    terms: u64,
+    programs: u32,
+) -> Node {
+    let dtype = graph.dtype(x);
+    let rank = kept.len();
+    let perm: Vec<usize> = (0..rank).filter(|i| !axes.contains(i)).chain(axes.iter().copied()).collect();
+    let rows: Dims = (0..rank).filter(|i| !axes.contains(i)).map(|i| kept[i]).collect();
+    let with = |tail: &[u64]| -> Dims { rows.iter().chain(tail).copied().collect() };
+    let turned = graph.permute(x, &perm);
+    let flat = graph.reshape(turned, &with(&[terms]));
+    let chunks = terms.div_ceil(CHUNK);
+    let mut pads: SmallVec<[PadDim; 6]> = smallvec![PadDim::default(); rows.len() + 1];
+    pads[rows.len()].high = chunks * CHUNK - terms;
+    let padded = graph.pad(flat, &pads, identity(kind, dtype));
+    let split = graph.reshape(padded, &with(&[chunks, CHUNK]));
+    let partial = graph.reduce(kind, split, &[rows.len() + 1], dtype);
+    let partial = graph.reshape(partial, &with(&[chunks]));
+    let whole = reduction(graph, kind, partial, &[rows.len() as u8], dtype, programs);
+    graph.reshape(whole, kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sum_becomes_levels_of_chunks() {
+        let mut g = Graph::new();
+        let x = g.input(DType::F16, &[3_000_000]);
+        let sum = g.reduce(Reduction::Sum, x, &[0], DType::F16);
+        g.outputs.push(sum);
+        let s = simplify(&g, 8);
+        let reduced: Vec<u64> = s
+            .nodes
+            .values()
+            .filter(|d| matches!(d.op, Op::Reduce(..)))
+            .map(|d| s.nodes[d.args[0]].len())
+            .collect();
+        assert_eq!(reduced, [2930 * 1024, 2930]);
+        assert_eq!(s.dtype(s.outputs[0]), DType::F16);
+    }
+
+    #[test]
+    fn empty_and_single_reductions_are_constants_and_copies() {
+        let mut g = Graph::new();
+        let x = g.input(DType::F32, &[3, 0]);
+        let sum = g.reduce(Reduction::Sum, x, &[1], DType::F32);
+        let y = g.input(DType::F32, &[3, 1]);
+        let max = g.reduce(Reduction::Max, y, &[1], DType::F32);
+        g.outputs = vec![sum, max];
+        let s = simplify(&g, 8);
+        assert!(matches!(s.nodes[s.outputs[0]].op, Op::Constant(0)));
+        assert!(matches!(s.nodes[s.outputs[1]].op, Op::Input(1)));
+    }
+}
