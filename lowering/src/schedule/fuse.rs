@@ -34,6 +34,8 @@ pub enum Work {
         root: Node,
         /// What it computes.
         body: Box<Looped>,
+        /// What the result's buffer must hold before.
+        initial: Option<Box<Body>>,
     },
     /// A matrix product by the vendor's library, on strided operands.
     Gemm(Node),
@@ -154,10 +156,10 @@ fn roots(graph: &Graph, options: &Options) -> FxHashSet<Node> {
 impl Former<'_> {
     /// Gives `node` a buffer: joins a group, or starts one.
     fn place(&mut self, node: Node) {
-        if self.group_of.contains_key(&node) || matches!(self.graph.nodes[node].op, Op::Input(_)) {
+        if self.places.contains_key(&node) {
             return;
         }
-        loop {
+        while !self.graph.nodes[node].is_empty() {
             match self.try_place(node) {
                 Ok(()) => break,
                 Err(Stop::Materialize(source)) => self.materialize(source, node),
@@ -222,7 +224,12 @@ impl Former<'_> {
     }
 
     fn looped(&self, node: Node) -> Result<Work, Stop> {
-        Ok(Work::Looped { root: node, body: Box::new(looped::trace(&self.graph, &self.places, node)?) })
+        let data = &self.graph.nodes[node];
+        let initial = match data.op {
+            Op::Scatter(..) => Some(Box::new(group::copy(&self.graph, &self.places, data.args[0], node)?)),
+            _ => None,
+        };
+        Ok(Work::Looped { root: node, body: Box::new(looped::trace(&self.graph, &self.places, node)?), initial })
     }
 
     /// Whether a product is large enough for the vendor's library.

@@ -184,6 +184,26 @@ fn trace_once(graph: &Graph, places: &Places, domain: &Domain, roots: &[Node]) -
     Ok(Body { domain: domain.clone(), exprs: tracer.exprs, folds, stores })
 }
 
+/// Follows the value of `from`, to be stored in the buffer of `to`, which has the same extents.
+pub fn copy(graph: &Graph, places: &Places, from: Node, to: Node) -> Result<Body, Stop> {
+    let dims = &graph.nodes[to].dims;
+    let mut domain = Domain::new(dims, &[]);
+    loop {
+        let extents: Vec<u64> = domain.axes.iter().map(|a| a.extent).collect();
+        let mut tracer = Tracer::new(graph, places, &extents);
+        let point = domain.point(dims, true);
+        match tracer.value(from, &point, &SmallVec::new()) {
+            Err(Stop::SplitAxis(axis, inner)) => domain.split(axis, inner),
+            Err(stop) => return Err(stop),
+            Ok(value) => {
+                let at = address(&Layout::contiguous(dims), &point);
+                let store = Store { node: to, at, value, full: false };
+                return Ok(Body { domain, exprs: tracer.exprs, folds: Vec::new(), stores: vec![store] });
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

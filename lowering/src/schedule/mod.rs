@@ -1,6 +1,8 @@
 //! Chooses which rows share a kernel, in which order kernels run and which buffers they use.
 
 pub mod affine;
+pub mod assemble;
+pub mod emit;
 pub mod expr;
 pub mod fuse;
 pub mod group;
@@ -10,4 +12,5 @@ pub mod simplify;
 pub mod trace;
 pub mod view;
 
-pub use plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Step};
+pub use assemble::plan;
+pub use plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};

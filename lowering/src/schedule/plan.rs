@@ -4,7 +4,7 @@ use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
-use crate::graph::Slot;
+use crate::graph::{Dims, Slot};
 use crate::tile::Program;
 
 /// A buffer of the plan.  Prints as `b3`.
@@ -110,6 +110,27 @@ pub struct Gemm {
     pub c: Matrix,
 }
 
+/// Sorts along an axis, stably; NaN is above every number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sort {
+    /// Element type of the operand.
+    pub dtype: DType,
+    /// Extents of operand and result.
+    pub dims: Dims,
+    /// Axis.
+    pub axis: u8,
+    /// Greatest first.
+    pub descending: bool,
+    /// The type of the indices, if they are wanted rather than the values.
+    pub indices: Option<DType>,
+    /// Operand.
+    pub input: Buf,
+    /// Where the operand lies.
+    pub layout: Layout,
+    /// Result, contiguous.
+    pub output: Buf,
+}
+
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -128,6 +149,8 @@ pub enum Step {
     },
     /// A matrix product by the vendor's library.
     Gemm(Gemm),
+    /// A sort.
+    Sort(Sort),
     /// The buffer is not used any more: its memory may serve others.
     Free(Buf),
 }

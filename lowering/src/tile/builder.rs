@@ -17,6 +17,13 @@ pub struct Builder {
     block: Block,
 }
 
+/// A block that instructions go to, see [`Builder::open`].
+#[derive(Debug)]
+pub struct OpenBlock {
+    block: Block,
+    outer: Block,
+}
+
 impl Builder {
     /// Starts an empty program.
     pub fn new(name: impl Into<String>) -> Builder {
@@ -322,13 +329,25 @@ impl Builder {
         params: &[Type],
         fill: impl FnOnce(&mut Builder, &[Value]) -> SmallVec<[Value; 2]>,
     ) -> Block {
+        let (open, params) = self.open(params);
+        let yields = fill(self, &params);
+        self.close(open, &yields)
+    }
+
+    /// Starts a block: what is appended until [`Builder::close`] goes there.
+    pub fn open(&mut self, params: &[Type]) -> (OpenBlock, Vec<Value>) {
         let params: Vec<Value> = params.iter().map(|t| self.program.values.push(t.clone())).collect();
         let block = self.program.blocks.push(BlockData { params: params.clone(), ..BlockData::default() });
         let outer = std::mem::replace(&mut self.block, block);
-        let yields = fill(self, &params);
-        self.block = outer;
-        self.program.blocks[block].yields = yields.to_vec();
-        block
+        (OpenBlock { block, outer }, params)
+    }
+
+    /// Ends a block, which hands `yields` to the instruction around it.
+    pub fn close(&mut self, open: OpenBlock, yields: &[Value]) -> Block {
+        debug_assert!(self.block == open.block, "blocks are closed in the order in which they were opened");
+        self.block = open.outer;
+        self.program.blocks[open.block].yields = yields.to_vec();
+        open.block
     }
 
     /// `x + y`

@@ -8,7 +8,7 @@ pub mod parse;
 pub mod print;
 pub mod verify;
 
-pub use builder::Builder;
+pub use builder::{Builder, OpenBlock};
 pub use ir::{
     Atomic, Block, BlockData, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
     Value,

@@ -1,0 +1,240 @@
+//! From a graph to a plan: simplified, grouped, emitted, with a buffer for each result for as long as it is needed.
+
+use cranelift_entity::PrimaryMap;
+use indexmap::IndexMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::emit::{self, Emitted, Operand};
+use super::expr::{Expr, Exprs};
+use super::fuse::{Group, Groups, Work, groups};
+use super::plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};
+use super::simplify::simplify;
+use super::trace::strided;
+use crate::DType;
+use crate::graph::{Graph, Node, Op};
+use crate::tile::Program;
+
+/// Offsets below this fit 32 bits.
+const NARROW: u64 = 1 << 31;
+
+/// Plans the run of a graph whose inputs lie as `inputs` say.
+pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {
+    let simple = simplify(graph, options.programs);
+    let groups = groups(simple, inputs, options);
+    let mut assembler = Assembler::new(&groups, inputs, options);
+    for (at, group) in groups.list.iter().enumerate() {
+        assembler.group(at, group);
+    }
+    assembler.finish()
+}
+
+struct Assembler<'a> {
+    groups: &'a Groups,
+    options: &'a Options,
+    buffers: PrimaryMap<Buf, BufferData>,
+    buffer_of: FxHashMap<Node, Buf>,
+    /// The last group that reads each node; those that stay are not in it.
+    last_use: FxHashMap<Node, usize>,
+    wanted: FxHashSet<Node>,
+    programs: IndexMap<String, Program>,
+    steps: Vec<Step>,
+    index: DType,
+}
+
+impl<'a> Assembler<'a> {
+    fn new(groups: &'a Groups, inputs: &[InputData], options: &'a Options) -> Self {
+        let graph = &groups.graph;
+        let mut buffers = PrimaryMap::new();
+        let mut buffer_of = FxHashMap::default();
+        let mut widest = inputs.iter().map(|i| i.buffer_len).max().unwrap_or(0);
+        for (node, data) in &graph.nodes {
+            widest = widest.max(data.len());
+            if let Op::Input(number) = data.op {
+                let len = inputs[number as usize].buffer_len;
+                let input = Some(number);
+                buffer_of.insert(node, buffers.push(BufferData { dtype: data.dtype, len, input, takes: None }));
+            }
+        }
+        let outputs = graph.outputs.iter().filter_map(|&n| strided(graph, &groups.places, n));
+        let kept: FxHashSet<Node> = outputs.map(|(base, _)| base).collect();
+        let mut last_use = FxHashMap::default();
+        let mut wanted = kept.clone();
+        for (at, group) in groups.list.iter().enumerate() {
+            for node in loads(group) {
+                let own = roots(group).contains(&node);
+                if !own {
+                    wanted.insert(node);
+                }
+                if !kept.contains(&node) {
+                    last_use.insert(node, at);
+                }
+            }
+        }
+        let index = if widest < NARROW { DType::I32 } else { DType::I64 };
+        let (programs, steps) = Default::default();
+        Assembler { groups, options, buffers, buffer_of, last_use, wanted, programs, steps, index }
+    }
+
+    fn buffer(&mut self, node: Node) -> Buf {
+        let data = &self.groups.graph.nodes[node];
+        let fresh = BufferData { dtype: data.dtype, len: data.len(), input: None, takes: None };
+        *self.buffer_of.entry(node).or_insert_with(|| self.buffers.push(fresh))
+    }
+
+    fn group(&mut self, at: usize, group: &Group) {
+        let graph = &self.groups.graph;
+        let (options, index) = (self.options, self.index);
+        match &group.work {
+            Work::Fused { roots, body } => {
+                let mut body = body.as_ref().clone();
+                body.stores.retain(|s| self.wanted.contains(&s.node));
+                self.launch(emit::fused::emit(graph, &body, options.programs, index), self.rows(roots));
+            }
+            Work::Looped { root, body, initial } => {
+                if let Some(initial) = initial {
+                    self.launch(emit::fused::emit(graph, initial, options.programs, index), vec!["copy"]);
+                }
+                let emitted = emit::looped::emit(graph, *root, body, options.programs, index);
+                self.launch(emitted, self.rows(&[*root]));
+            }
+            Work::Gemm(node) => {
+                let gemm = self.gemm(*node);
+                self.steps.push(Step::Gemm(gemm));
+            }
+            Work::Sort(node) => {
+                let sort = self.sort(*node);
+                self.steps.push(Step::Sort(sort));
+            }
+        }
+        let dead: Vec<Node> = loads(group).into_iter().filter(|n| self.last_use.get(n) == Some(&at)).collect();
+        for node in dead {
+            let free = self.buffer(node);
+            self.steps.push(Step::Free(free));
+            self.last_use.remove(&node);
+        }
+    }
+
+    fn launch(&mut self, emitted: Emitted, rows: Vec<&'static str>) {
+        let args = emitted.args.iter().map(|arg| match arg {
+            Operand::Node(node) => Arg::Buffer(self.buffer(*node)),
+            Operand::Scalar(arg) => *arg,
+        });
+        let args = args.collect();
+        let text = emitted.program.to_string();
+        let (program, _) = self.programs.insert_full(text, emitted.program);
+        self.steps.push(Step::Launch { program, grid: emitted.grid, args, checks: emitted.checks, rows });
+    }
+
+    fn gemm(&mut self, node: Node) -> Gemm {
+        let graph = &self.groups.graph;
+        let data = &graph.nodes[node];
+        let rank = data.dims.len();
+        let k = graph.dims(data.args[0])[rank - 1];
+        let places = &self.groups.places;
+        let mut matrix = |base: Node, layout: Layout| Matrix {
+            buffer: self.buffer(base),
+            offset: layout.offset,
+            row_stride: layout.strides[rank - 2],
+            col_stride: layout.strides[rank - 1],
+            batch_strides: SmallVec::from_slice(&layout.strides[..rank - 2]),
+        };
+        let mut operand = |arg: Node| match strided(graph, places, arg) {
+            Some((base, layout)) => matrix(base, layout),
+            None => unreachable!("{arg} is no strided operand"),
+        };
+        let (a, b) = (operand(data.args[0]), operand(data.args[1]));
+        let c = matrix(node, Layout::contiguous(&data.dims));
+        let batch = SmallVec::from_slice(&data.dims[..rank - 2]);
+        Gemm { dtype: data.dtype, m: data.dims[rank - 2], n: data.dims[rank - 1], k, batch, a, b, c }
+    }
+
+    fn sort(&mut self, node: Node) -> Sort {
+        let graph = &self.groups.graph;
+        let data = &graph.nodes[node];
+        let (axis, descending, indices) = match data.op {
+            Op::Sort { axis, descending } => (axis, descending, None),
+            Op::ArgSort { axis, descending } => (axis, descending, Some(data.dtype)),
+            _ => unreachable!("{node} is no sort"),
+        };
+        let arg = data.args[0];
+        let Some((base, layout)) = strided(graph, &self.groups.places, arg) else {
+            unreachable!("{arg} is no strided operand")
+        };
+        let (input, output) = (self.buffer(base), self.buffer(node));
+        let (dtype, dims) = (graph.dtype(arg), data.dims.clone());
+        Sort { dtype, dims, axis, descending, indices, input, layout, output }
+    }
+
+    /// Names of the rows that these nodes bring into a kernel, first the earliest.
+    fn rows(&self, roots: &[Node]) -> Vec<&'static str> {
+        let graph = &self.groups.graph;
+        let mut seen: FxHashSet<Node> = FxHashSet::default();
+        let mut open = roots.to_vec();
+        while let Some(node) = open.pop() {
+            let outside = self.groups.places.contains_key(&node) && !roots.contains(&node);
+            if !outside && seen.insert(node) {
+                open.extend(graph.nodes[node].args.iter().copied());
+            }
+        }
+        let mut rows: Vec<Node> = seen.into_iter().filter(|&n| !graph.nodes[n].op.is_free()).collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|n| row_name(graph, n)).collect()
+    }
+
+    fn finish(mut self) -> Plan {
+        let graph = &self.groups.graph;
+        let outputs = graph.outputs.iter().map(|&node| match strided(graph, &self.groups.places, node) {
+            Some((base, layout)) => Output { buffer: self.buffer(base), layout },
+            None => unreachable!("{node} is wanted and has no buffer"),
+        });
+        let outputs = outputs.collect();
+        Plan { programs: self.programs.into_values().collect(), buffers: self.buffers, steps: self.steps, outputs }
+    }
+}
+
+/// Nodes whose buffers a group reads.
+fn loads(group: &Group) -> Vec<Node> {
+    let of = |exprs: &Exprs| -> Vec<Node> {
+        let loads = exprs.list.values().filter_map(|d| match d.expr {
+            Expr::Load { node, .. } => Some(node),
+            _ => None,
+        });
+        loads.collect()
+    };
+    let mut nodes = match &group.work {
+        Work::Fused { body, .. } => of(&body.exprs),
+        Work::Looped { body, initial, .. } => {
+            let mut nodes = of(&body.exprs);
+            nodes.extend(initial.iter().flat_map(|i| of(&i.exprs)));
+            nodes
+        }
+        Work::Gemm(_) | Work::Sort(_) => group.reads.iter().copied().collect(),
+    };
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+fn roots(group: &Group) -> &[Node] {
+    match &group.work {
+        Work::Fused { roots, .. } => roots,
+        Work::Looped { root, .. } | Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
+    }
+}
+
+fn row_name(graph: &Graph, node: Node) -> &'static str {
+    match &graph.nodes[node].op {
+        Op::Map(op) => op.row().name,
+        Op::Reduce(kind, _) | Op::Scan(kind, _) => kind.name(),
+        Op::Contract => "contract",
+        Op::Gather(..) => "gather",
+        Op::Scatter(..) => "scatter",
+        Op::Random(..) => "random",
+        Op::Sort { .. } => "sort",
+        Op::ArgSort { .. } => "argsort",
+        Op::Iota(_) => "iota",
+        Op::Move(_) => "copy",
+        Op::Input(_) | Op::Constant(_) | Op::Scalar(_) => "fill",
+    }
+}

@@ -1,0 +1,98 @@
+//! Kernels of pointwise rows and reductions over one domain.
+
+use super::super::affine::{Affine, Axis};
+use super::super::expr::Expr;
+use super::super::group::Body;
+use super::collapse::collapse;
+use super::context::{Emitter, Point};
+use super::reduce::{self, Across, Lanes};
+use super::walk::{self, Tiles};
+use super::{Emitted, TILE};
+use crate::DType;
+use crate::graph::Graph;
+
+/// Reductions over at most this many terms are unrolled: their length is part of the class.
+const UNROLLED: u64 = 16;
+
+/// Writes a group's kernel.
+pub fn emit(graph: &Graph, body: &Body, programs: u32, index: DType) -> Emitted {
+    let mut body = body.clone();
+    collapse(&mut body.domain.axes, &mut body.exprs, body.stores.iter_mut().map(|s| &mut s.at));
+    let axes = &body.domain.axes;
+    let walked: Vec<bool> = axes.iter().map(|a| a.reduced).collect();
+    let places: Vec<&Affine> = body.stores.iter().map(|s| &s.at).collect();
+    let name = name(&body);
+    let mut e = Emitter::new(&name, graph, &body.exprs, walked, index, &places);
+    for store in &body.stores {
+        e.buffer(store.node, true);
+    }
+    let point = Point::new(axes.len(), body.folds.len());
+    if body.folds.is_empty() {
+        let tiles = walk::pointwise(programs);
+        return walk::parallel(
+            e,
+            axes,
+            tiles,
+            &mut |e, point| {
+                for s in &body.stores {
+                    let value = e.value(s.value, point);
+                    e.store(s.node, &s.at, value, false, point);
+                }
+            },
+            &point,
+        );
+    }
+    let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
+    let lanes = lanes(graph, &body, terms);
+    let tiles = match lanes {
+        Lanes::Along => Tiles { lanes: 1, leading: false, weight: terms, programs },
+        Lanes::Across(Across { width, .. }) => Tiles { lanes: width, leading: true, weight: terms, programs },
+    };
+    let terms = reduce::Terms::new(&mut e, axes, lanes);
+    walk::parallel(e, axes, tiles, &mut |e, point| reduce::emit(e, &body, &terms, lanes, point), &point)
+}
+
+/// Whether the lanes follow the reduced axes, or lie across them.
+fn lanes(graph: &Graph, body: &Body, terms: u64) -> Lanes {
+    if terms <= UNROLLED {
+        let height = terms.next_power_of_two() as u32;
+        return Lanes::Across(Across { height, width: (256 / height).clamp(16, TILE), unrolled: true });
+    }
+    let axes = &body.domain.axes;
+    let last = |reduced: bool| axes.iter().rposition(|a| a.reduced == reduced).map(|i| i as Axis);
+    let (along, across) = (last(true), last(false));
+    // Bytes per point that lie side by side along an axis.
+    let beside = |axis: Option<Axis>| -> u64 {
+        let Some(axis) = axis else { return 0 };
+        let loads = body.exprs.list.values().filter_map(|d| match &d.expr {
+            Expr::Load { node, at, .. } => Some((*node, at)),
+            _ => None,
+        });
+        let stores = body.stores.iter().filter(|s| s.full).map(|s| (s.node, &s.at));
+        let near = loads.chain(stores).filter(|(_, at)| at.coefficient(axis).abs() == 1);
+        near.map(|(node, _)| graph.dtype(node).bytes() as u64).sum()
+    };
+    match beside(across) > beside(along) {
+        true => Lanes::Across(Across { height: TILE, width: 16, unrolled: false }),
+        false => Lanes::Along,
+    }
+}
+
+/// A readable name from what the kernel does.
+fn name(body: &Body) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for data in body.exprs.list.values() {
+        if let Expr::Map(op, _) = &data.expr
+            && op.row().cost > 1
+            && !words.contains(&op.row().name)
+        {
+            words.push(op.row().name);
+        }
+    }
+    for fold in &body.folds {
+        words.push(fold.kind.name());
+    }
+    let kind = if body.folds.is_empty() { "map" } else { "reduce" };
+    let words = words.into_iter().take(4).map(|w| format!("_{w}")).collect::<String>();
+    format!("{kind}{words}")
+}

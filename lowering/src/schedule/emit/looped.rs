@@ -1,0 +1,119 @@
+//! Kernels that walk one axis step by step, with lanes over the others.
+
+use super::super::affine::Affine;
+use super::super::looped::{Looped, Walk};
+use super::combine::{combine, neutral};
+use super::context::{Emitter, Point};
+use super::walk::{self, Tiles};
+use super::{Emitted, TILE};
+use crate::DType;
+use crate::graph::{Graph, Node, Reduction, Update};
+use crate::op::Pointwise;
+use crate::tile::Value;
+
+/// Writes the kernel of a looped row.
+pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DType) -> Emitted {
+    let mut looped = looped.clone();
+    super::collapse::collapse(&mut looped.domain.axes, &mut looped.exprs, [&mut looped.at]);
+    let axes = &looped.domain.axes;
+    let walked: Vec<bool> = axes.iter().map(|a| a.reduced).collect();
+    let name = match looped.walk {
+        Walk::Product { .. } => "product",
+        Walk::Scatter { .. } => "scatter",
+        Walk::Prefix { .. } => "prefix",
+    };
+    let places: [&Affine; 1] = [&looped.at];
+    let mut e = Emitter::new(name, graph, &looped.exprs, walked, index, &places);
+    let out = e.buffer(node, true);
+    let step = axes.iter().rposition(|a| a.reduced);
+    let steps = step.map_or(1, |axis| axes[axis].extent);
+    let count = e.argument(steps as i64, 1);
+    let tiles = Tiles { lanes: TILE, leading: false, weight: steps * 2, programs };
+    let dtype = graph.dtype(node);
+    let point = Point::new(axes.len(), 0);
+    let walk_steps = &mut |e: &mut Emitter, point: &mut Point| {
+        let (zero, one) = (e.int(0), e.int(1));
+        let kind = match &looped.walk {
+            Walk::Product { .. } => Reduction::Sum,
+            Walk::Prefix { kind, .. } => *kind,
+            Walk::Scatter { .. } => Reduction::Any,
+        };
+        let initial: Vec<Value> = match &looped.walk {
+            Walk::Scatter { .. } => Vec::new(),
+            Walk::Product { .. } => {
+                let zero = e.b.constant(dtype.compute(), 0);
+                vec![e.b.broadcast(zero, &[TILE])]
+            }
+            Walk::Prefix { .. } => {
+                let neutral = neutral(&mut e.b, kind, dtype.compute(), e.index);
+                neutral.iter().map(|&n| e.b.broadcast(n, &[TILE])).collect()
+            }
+        };
+        let sums = e.for_loop((zero, count, one), &initial, |e, k, sums| {
+            let mut inner = e.inside(point);
+            if let Some(axis) = step {
+                inner.axes[axis] = Some(k);
+            }
+            match &looped.walk {
+                Walk::Product { a, b } => {
+                    let (a, b) = (e.value(*a, &mut inner), e.value(*b, &mut inner));
+                    let (a, b) = (e.b.cast(a, dtype.compute()), e.b.cast(b, dtype.compute()));
+                    vec![multiply_add(e, dtype, a, b, sums[0])]
+                }
+                Walk::Prefix { x, kind } => {
+                    let x = e.value(*x, &mut inner);
+                    let x = e.b.cast(x, dtype.compute());
+                    let next = combine(&mut e.b, *kind, sums, &[x]);
+                    let stored = e.b.cast(next[0], dtype);
+                    e.store(node, &looped.at, stored, false, &mut inner);
+                    next.to_vec()
+                }
+                Walk::Scatter { value, update } => {
+                    let value = e.value(*value, &mut inner);
+                    let value = match update {
+                        Update::Assign => value,
+                        _ => {
+                            let mask = inner.parallel_mask;
+                            let at = e.place(&looped.at, &mut inner);
+                            let old = match mask {
+                                Some(mask) => {
+                                    let zero = e.b.constant(dtype, 0);
+                                    e.b.load_masked(out, at, mask, zero)
+                                }
+                                None => e.b.load(out, at),
+                            };
+                            meet(e, *update, old, value)
+                        }
+                    };
+                    e.store(node, &looped.at, value, false, &mut inner);
+                    Vec::new()
+                }
+            }
+        });
+        if let Walk::Product { .. } = looped.walk {
+            let value = e.b.cast(sums[0], dtype);
+            e.store(node, &looped.at, value, false, point);
+        }
+    };
+    walk::parallel(e, axes, tiles, walk_steps, &point)
+}
+
+fn multiply_add(e: &mut Emitter, dtype: DType, a: Value, b: Value, sum: Value) -> Value {
+    if dtype.is_float() {
+        return e.b.map(Pointwise::Fma, &[a, b, sum]);
+    }
+    let product = e.b.mul(a, b);
+    e.b.add(product, sum)
+}
+
+fn meet(e: &mut Emitter, update: Update, old: Value, new: Value) -> Value {
+    let op = match update {
+        Update::Assign => return new,
+        Update::Add => Pointwise::Add,
+        Update::Mul => Pointwise::Mul,
+        Update::Min => Pointwise::Min,
+        Update::Max => Pointwise::Max,
+        Update::Or => Pointwise::Or,
+    };
+    e.op(op, old, new)
+}

@@ -1,0 +1,47 @@
+//! Turns groups into tile programs: which axis the lanes follow, which loops run around them, which sizes are
+//! arguments.  Knows no machine but the number of elements that a tile should have.
+
+pub mod collapse;
+pub mod combine;
+pub mod context;
+pub mod fused;
+pub mod looped;
+pub mod random;
+pub mod reduce;
+pub mod walk;
+
+pub use context::Emitter;
+
+use super::plan::Arg;
+use crate::graph::Node;
+use crate::schedule::expr::Exprs;
+use crate::tile::Program;
+
+/// Elements of a tile along its lanes.
+pub const TILE: u32 = 64;
+
+/// A kernel ready to be launched.
+pub struct Emitted {
+    /// What each program instance does.
+    pub program: Program,
+    /// Numbers of instances.
+    pub grid: [u32; 3],
+    /// One per parameter, but for buffers, which are named by their nodes.
+    pub args: Vec<Operand>,
+    /// What codes mean that the program reports.
+    pub checks: Vec<String>,
+}
+
+/// An argument before buffers are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// The buffer that holds a node.
+    Node(Node),
+    /// A scalar.
+    Scalar(Arg),
+}
+
+/// What computed indices report when they are out of range, by code.
+pub fn messages(exprs: &Exprs) -> Vec<String> {
+    exprs.gathers.iter().map(|g| g.message.clone()).collect()
+}

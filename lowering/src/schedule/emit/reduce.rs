@@ -1,0 +1,286 @@
+//! Reductions inside a kernel, stage by stage: each stage visits the reduced axes once, feeds the reductions whose
+//! operands are ready and writes what is complete.  The order of the sums is the tree of [`super::super::simplify`].
+
+use super::super::expr::Ex;
+use super::super::group::{AxisData, Body, Store};
+use super::super::simplify::{CHUNK, LANES};
+use super::combine::{Carried, combine, neutral};
+use super::context::{Emitter, Point};
+use super::walk::{divide, divisor, full_end};
+use crate::op::Pointwise;
+use crate::tile::{Type, Value};
+
+/// Where lanes lie.
+#[derive(Clone, Copy, Debug)]
+pub enum Lanes {
+    /// Along the reduced axes: tiles of [`LANES`] terms of one row.
+    Along,
+    /// Across them: tiles of `height` terms of `width` rows.
+    Across(Across),
+}
+
+/// Tiles across the reduced axes.
+#[derive(Clone, Copy, Debug)]
+pub struct Across {
+    /// Terms in a tile.
+    pub height: u32,
+    /// Rows in a tile.
+    pub width: u32,
+    /// Whether one tile holds all terms.
+    pub unrolled: bool,
+}
+
+/// The reduced axes as one index.
+pub struct Terms {
+    /// Number of terms, as a value.
+    count: Value,
+    /// Extents of all reduced axes but the first.
+    divisors: Vec<Value>,
+    /// Where the reduced axes start among all.
+    first: usize,
+    /// Number of terms where it is part of the class.
+    fixed: Option<u64>,
+}
+
+impl Terms {
+    /// Makes arguments of the reduced extents, or constants where they are unrolled.
+    pub fn new(e: &mut Emitter, axes: &[AxisData], lanes: Lanes) -> Terms {
+        let first = axes.iter().position(|a| a.reduced).unwrap_or(axes.len());
+        let extents: Vec<u64> = axes[first..].iter().map(|a| a.extent).collect();
+        let total: u64 = extents.iter().product();
+        let fixed = matches!(lanes, Lanes::Across(Across { unrolled: true, .. })).then_some(total);
+        let mut number = |n: u64, divisor: u32| match fixed {
+            Some(_) => e.int(n as i64),
+            None => e.argument(n as i64, divisor),
+        };
+        let count = number(total, 1);
+        let divisors = extents.iter().skip(1).map(|&n| number(n, divisor(n))).collect();
+        Terms { count, divisors, first, fixed }
+    }
+
+    /// The point at these terms.
+    fn at(&self, e: &mut Emitter, outer: &Point, index: Value, mask: Option<Value>) -> Point {
+        let mut point = e.inside(outer);
+        point.walked_mask = mask;
+        divide(e, index, &self.divisors, &mut point.axes[self.first..]);
+        point
+    }
+}
+
+/// Writes all stages at a point of the parallel axes.
+pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &mut Point) {
+    let stage = |ex: Ex| body.exprs.list[ex].stage;
+    let last = body.stores.iter().map(|s| stage(s.value)).max().unwrap_or(0);
+    let mut stored = vec![false; body.stores.len()];
+    for now in 0..=last {
+        let folds: Vec<usize> = (0..body.folds.len()).filter(|&i| stage(body.folds[i].input) == now).collect();
+        let ready = |s: &Store| s.full && stage(s.value) <= now;
+        let full: Vec<usize> = (0..body.stores.len()).filter(|&i| !stored[i] && ready(&body.stores[i])).collect();
+        // Stores wait for a stage that visits the terms anyway.
+        if folds.is_empty() && (full.is_empty() || now < last) {
+            continue;
+        }
+        full.iter().for_each(|&i| stored[i] = true);
+        let visit = Visit { body, terms, folds, stores: full };
+        let results = match lanes {
+            Lanes::Across(Across { height, width, unrolled: true }) => visit.unrolled(e, point, height, width),
+            Lanes::Across(Across { width, .. }) => visit.looped(e, point, Some(width)),
+            Lanes::Along => visit.looped(e, point, None),
+        };
+        for (&i, result) in visit.folds.iter().zip(results) {
+            point.reduced[i] = Some(result);
+        }
+    }
+    for s in body.stores.iter().filter(|s| !s.full) {
+        let value = e.value(s.value, point);
+        e.store(s.node, &s.at, value, false, point);
+    }
+}
+
+/// One pass over the terms.
+struct Visit<'a> {
+    body: &'a Body,
+    terms: &'a Terms,
+    folds: Vec<usize>,
+    stores: Vec<usize>,
+}
+
+impl Visit<'_> {
+    /// Operands of the reductions at a point, as tiles of `shape`; what lies outside changes nothing.
+    fn operands(&self, e: &mut Emitter, point: &mut Point, index: Value, shape: &[u32]) -> Vec<Carried> {
+        let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
+        folds
+            .map(|fold| {
+                let dtype = self.body.exprs.list[fold.input].dtype.compute();
+                let x = e.value(fold.input, point);
+                let x = e.b.cast(x, dtype);
+                let mut operand: Carried = [e.b.broadcast(x, shape)].into_iter().collect();
+                if fold.kind.is_arg() {
+                    operand.push(e.b.broadcast(index, shape));
+                }
+                let Some(mask) = point.walked_mask else { return operand };
+                let neutral = neutral(&mut e.b, fold.kind, dtype, e.index);
+                operand.iter().zip(neutral).map(|(&x, n)| e.b.map(Pointwise::Select, &[mask, x, n])).collect()
+            })
+            .collect()
+    }
+
+    fn write(&self, e: &mut Emitter, point: &mut Point) {
+        for &i in &self.stores {
+            let s = &self.body.stores[i];
+            let value = e.value(s.value, point);
+            e.store(s.node, &s.at, value, true, point);
+        }
+    }
+
+    /// Halves the lanes of carried tiles until one is left, for each reduction.
+    fn halve(&self, e: &mut Emitter, carried: &[Carried]) -> Vec<Carried> {
+        let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
+        folds
+            .zip(carried)
+            .map(|(fold, c)| {
+                let kind = fold.kind;
+                let reduced = e.b.reduce(c, 0, |b, x, y| combine(b, kind, x, y));
+                // Rows side by side stay tiles that broadcast over the terms.
+                reduced.iter().map(|&r| if e.b.ty(r).is_scalar() { r } else { e.b.expand_dims(r, 0) }).collect()
+            })
+            .collect()
+    }
+
+    fn results(&self, e: &mut Emitter, carried: &[Carried]) -> Vec<Value> {
+        let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
+        folds
+            .zip(carried)
+            .map(|(fold, c)| {
+                let value = c[c.len() - 1];
+                e.b.cast(value, fold.dtype)
+            })
+            .collect()
+    }
+
+    fn hoist(&self, e: &mut Emitter, point: &mut Point) {
+        let folds = self.folds.iter().map(|&i| self.body.folds[i].input);
+        for ex in folds.chain(self.stores.iter().map(|&i| self.body.stores[i].value)) {
+            e.hoist(ex, point);
+        }
+    }
+
+    /// All terms in one tile.
+    fn unrolled(&self, e: &mut Emitter, point: &mut Point, height: u32, width: u32) -> Vec<Value> {
+        let shape = [height, width];
+        let count = self.terms.fixed.unwrap_or(u64::from(height));
+        let index = terms_in_tile(e, height, true);
+        let mask = (count < u64::from(height)).then(|| e.op(Pointwise::Lt, index, self.terms.count));
+        self.hoist(e, point);
+        let mut inner = self.terms.at(e, point, index, mask);
+        let operands = self.operands(e, &mut inner, index, &shape);
+        self.write(e, &mut inner);
+        let halved = self.halve(e, &operands);
+        self.results(e, &halved)
+    }
+
+    /// Chunk by chunk, each by [`LANES`] lanes; `width` rows side by side, or one.
+    fn looped(&self, e: &mut Emitter, point: &mut Point, width: Option<u32>) -> Vec<Value> {
+        let across = width.is_some();
+        let shape: Vec<u32> = std::iter::once(LANES as u32).chain(width).collect();
+        let lanes = terms_in_tile(e, LANES as u32, across);
+        let (zero, step, chunk) = (e.int(0), e.int(LANES as i64), e.int(CHUNK as i64));
+        self.hoist(e, point);
+        if self.folds.is_empty() {
+            let full = full_end(e, zero, self.terms.count, LANES as u32);
+            e.for_loop((zero, full, step), &[], |e, start, _| {
+                let index = e.op(Pointwise::Add, start, lanes);
+                let mut inner = self.terms.at(e, point, index, None);
+                self.write(e, &mut inner);
+                Vec::new()
+            });
+            let rest = e.op(Pointwise::Lt, full, self.terms.count);
+            e.if_then(rest, &[], |e| {
+                let index = e.op(Pointwise::Add, full, lanes);
+                let mask = e.op(Pointwise::Lt, index, self.terms.count);
+                let mut inner = self.terms.at(e, point, index, Some(mask));
+                self.write(e, &mut inner);
+                Vec::new()
+            });
+            return Vec::new();
+        }
+        let initial = self.initial(e, &shape);
+        let count = self.terms.count;
+        let flat = e.for_loop((zero, count, chunk), &initial.concat(), |e, low, sums| {
+            let high = e.op(Pointwise::Add, low, chunk);
+            let high = e.op(Pointwise::Min, high, count);
+            let full = full_end(e, low, high, LANES as u32);
+            let initial = self.initial(e, &shape);
+            let lanes_sum = e.for_loop((low, full, step), &initial.concat(), |e, start, lanes_sum| {
+                let index = e.op(Pointwise::Add, start, lanes);
+                self.accumulate(e, point, index, None, lanes_sum, &shape)
+            });
+            let rest = e.op(Pointwise::Lt, full, high);
+            let lanes_sum = e.if_then(rest, &lanes_sum, |e| {
+                let index = e.op(Pointwise::Add, full, lanes);
+                let mask = e.op(Pointwise::Lt, index, high);
+                self.accumulate(e, point, index, Some(mask), &lanes_sum, &shape)
+            });
+            let partial = self.halve(e, &self.split(&lanes_sum));
+            // Chunk number c is term number c of the next level: its lane is c mod LANES.
+            let number = e.op(Pointwise::Div, low, chunk);
+            let lane_mask = e.int(LANES as i64 - 1);
+            let lane = e.op(Pointwise::And, number, lane_mask);
+            let here = e.op(Pointwise::Eq, lanes, lane);
+            let sums = self.split(sums);
+            let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
+            let mut next = Vec::new();
+            for ((kind, sum), partial) in folds.zip(&sums).zip(&partial) {
+                let wide: Carried = partial.iter().map(|&p| e.b.broadcast(p, &shape)).collect();
+                let joined = combine(&mut e.b, kind, sum, &wide);
+                next.extend(joined.iter().zip(sum).map(|(&j, &s)| e.b.map(Pointwise::Select, &[here, j, s])));
+            }
+            next
+        });
+        let halved = self.halve(e, &self.split(&flat));
+        self.results(e, &halved)
+    }
+
+    fn accumulate(
+        &self,
+        e: &mut Emitter,
+        outer: &Point,
+        index: Value,
+        mask: Option<Value>,
+        sums: &[Value],
+        shape: &[u32],
+    ) -> Vec<Value> {
+        let mut inner = self.terms.at(e, outer, index, mask);
+        let operands = self.operands(e, &mut inner, index, shape);
+        self.write(e, &mut inner);
+        let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
+        let sums = self.split(sums);
+        folds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (s, x))| combine(&mut e.b, kind, s, x)).collect()
+    }
+
+    fn initial(&self, e: &mut Emitter, shape: &[u32]) -> Vec<Vec<Value>> {
+        let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
+        folds
+            .map(|fold| {
+                let dtype = self.body.exprs.list[fold.input].dtype.compute();
+                let neutral = neutral(&mut e.b, fold.kind, dtype, e.index);
+                neutral.iter().map(|&n| e.b.broadcast(n, shape)).collect()
+            })
+            .collect()
+    }
+
+    /// Carried values, one or two per reduction.
+    fn split(&self, flat: &[Value]) -> Vec<Carried> {
+        let mut rest = flat.iter().copied();
+        let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
+        folds.map(|fold| rest.by_ref().take(if fold.kind.is_arg() { 2 } else { 1 }).collect()).collect()
+    }
+}
+
+/// `0 … n−1` as index values, in a trailing or, across rows, a leading axis.
+fn terms_in_tile(e: &mut Emitter, n: u32, across: bool) -> Value {
+    let terms = e.b.arange(n);
+    let terms = e.b.cast(terms, e.index);
+    debug_assert!(e.b.ty(terms) == &Type::tile(e.index, &[n]));
+    if across { e.b.expand_dims(terms, 1) } else { terms }
+}

@@ -1,0 +1,203 @@
+//! Visits the parallel points of a domain: which programs there are, the loops inside each, and tails that do not fill
+//! a tile.
+
+use super::super::group::AxisData;
+use super::context::{Emitter, Point};
+use super::{Emitted, TILE};
+use crate::op::Pointwise;
+use crate::tile::Value;
+
+/// A row of at least this many elements is walked by itself; shorter rows are walked together, dividing the index.
+const OWN_ROW: u64 = 48;
+
+/// Fewest points that are worth a program of their own.
+const WORTH_A_PROGRAM: u64 = 8192;
+
+/// How points are visited.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiles {
+    /// Points side by side in a tile; 1 for scalars.
+    pub lanes: u32,
+    /// Whether tiles have a leading axis, for the walked axes, to broadcast against.
+    pub leading: bool,
+    /// Work per point, in elements.
+    pub weight: u64,
+    /// Number of programs wanted.
+    pub programs: u32,
+}
+
+/// Writes the visit of all points along `axes` and finishes the kernel.  `body` is written once for full tiles and once
+/// for tails; it gets points whose parallel axes have indices.
+pub fn parallel(
+    mut e: Emitter,
+    axes: &[AxisData],
+    tiles: Tiles,
+    body: &mut dyn FnMut(&mut Emitter, &mut Point),
+    point: &Point,
+) -> Emitted {
+    let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
+    let inner = extents.last().copied().unwrap_or(1);
+    let own_row = extents.len() > 1 && inner >= OWN_ROW && tiles.lanes > 1;
+    let grid = if own_row {
+        rows(&mut e, &extents, tiles, body, point)
+    } else {
+        flat(&mut e, &extents, tiles, body, point)
+    };
+    e.finish(grid)
+}
+
+/// Number of units each program takes, given their weight.
+fn share(units: u64, weight: u64, programs: u64) -> u64 {
+    let least = WORTH_A_PROGRAM.div_ceil(weight.max(1)).max(1);
+    units.div_ceil(programs.max(1)).max(least)
+}
+
+/// One index over all points, divided into the axes' indices.
+fn flat(
+    e: &mut Emitter,
+    extents: &[u64],
+    tiles: Tiles,
+    body: &mut dyn FnMut(&mut Emitter, &mut Point),
+    point: &Point,
+) -> [u32; 3] {
+    let total: u64 = extents.iter().product();
+    let lanes = u64::from(tiles.lanes);
+    let count = total.div_ceil(lanes);
+    let each = share(count, lanes * tiles.weight, tiles.programs.into());
+    let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| e.argument(n as i64, divisor(n))).collect();
+    let n = e.argument(total as i64, 1);
+    let span = e.argument((each * lanes) as i64, tiles.lanes);
+    let id = e.b.program_id(0);
+    let id = e.b.cast(id, e.index);
+    let low = e.op(Pointwise::Mul, id, span);
+    let high = e.op(Pointwise::Add, low, span);
+    let high = e.op(Pointwise::Min, high, n);
+    tiled(e, (low, high), tiles, &mut |e, index, mask| {
+        let mut point = point.clone();
+        point.parallel_mask = mask;
+        divide(e, index, &divisors, &mut point.axes);
+        body(e, &mut point);
+    });
+    [count.div_ceil(each) as u32, 1, 1]
+}
+
+/// One index over rows, and one inside the row.
+fn rows(
+    e: &mut Emitter,
+    extents: &[u64],
+    tiles: Tiles,
+    body: &mut dyn FnMut(&mut Emitter, &mut Point),
+    point: &Point,
+) -> [u32; 3] {
+    let Some((&inner, outer)) = extents.split_last() else { unreachable!("rows have an inner axis") };
+    let lanes = u64::from(tiles.lanes);
+    let total: u64 = outer.iter().product();
+    let wanted = u64::from(tiles.programs);
+    let each = share(total, inner * tiles.weight, wanted);
+    let programs = total.div_ceil(each);
+    // Few long rows are divided too.
+    let pieces = inner.div_ceil(lanes);
+    let each_piece = match programs * 2 <= wanted {
+        true => share(pieces, lanes * tiles.weight * each, wanted / programs),
+        false => pieces,
+    };
+    let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
+    let (n, width) = (e.argument(total as i64, 1), e.argument(inner as i64, 1));
+    let (span, piece) = (e.argument(each as i64, 1), e.argument((each_piece * lanes) as i64, tiles.lanes));
+    let [row_id, piece_id] = [0, 1].map(|axis| {
+        let id = e.b.program_id(axis);
+        e.b.cast(id, e.index)
+    });
+    let low = e.op(Pointwise::Mul, row_id, span);
+    let high = e.op(Pointwise::Add, low, span);
+    let high = e.op(Pointwise::Min, high, n);
+    let left = e.op(Pointwise::Mul, piece_id, piece);
+    let right = e.op(Pointwise::Add, left, piece);
+    let right = e.op(Pointwise::Min, right, width);
+    let one = e.int(1);
+    e.for_loop((low, high, one), &[], |e, row, _| {
+        let mut at_row = point.clone();
+        divide(e, row, &divisors, &mut at_row.axes[..outer.len()]);
+        tiled(e, (left, right), tiles, &mut |e, index, mask| {
+            let mut point = at_row.clone();
+            point.parallel_mask = mask;
+            point.axes[outer.len()] = Some(index);
+            body(e, &mut point);
+        });
+        Vec::new()
+    });
+    [programs as u32, pieces.div_ceil(each_piece) as u32, 1]
+}
+
+/// The greatest power of two up to 64 that divides `n`.
+pub fn divisor(n: u64) -> u32 {
+    1 << n.trailing_zeros().min(6)
+}
+
+/// Gives the leading axes in `into` their indices: `index` divided by all extents but the first, from the last.
+pub fn divide(e: &mut Emitter, index: Value, extents: &[Value], into: &mut [Option<Value>]) {
+    let mut rest = index;
+    for (at, &extent) in extents.iter().enumerate().rev() {
+        let quotient = e.op(Pointwise::Div, rest, extent);
+        let whole = e.op(Pointwise::Mul, quotient, extent);
+        into[at + 1] = Some(e.op(Pointwise::Sub, rest, whole));
+        rest = quotient;
+    }
+    if let Some(first) = into.first_mut() {
+        *first = Some(rest);
+    }
+}
+
+/// Full tiles of a range, without masks, then what is left, with one.
+fn tiled(
+    e: &mut Emitter,
+    (low, high): (Value, Value),
+    tiles: Tiles,
+    body: &mut dyn FnMut(&mut Emitter, Value, Option<Value>),
+) {
+    if tiles.lanes == 1 {
+        let one = e.int(1);
+        e.for_loop((low, high, one), &[], |e, index, _| {
+            body(e, index, None);
+            Vec::new()
+        });
+        return;
+    }
+    let lanes = lanes(e, tiles.lanes, tiles.leading);
+    let step = e.int(tiles.lanes.into());
+    let full = full_end(e, low, high, tiles.lanes);
+    e.for_loop((low, full, step), &[], |e, start, _| {
+        let index = e.op(Pointwise::Add, start, lanes);
+        body(e, index, None);
+        Vec::new()
+    });
+    let rest = e.op(Pointwise::Lt, full, high);
+    e.if_then(rest, &[], |e| {
+        let index = e.op(Pointwise::Add, full, lanes);
+        let mask = e.op(Pointwise::Lt, index, high);
+        body(e, index, Some(mask));
+        Vec::new()
+    });
+}
+
+/// `0 … n−1` as index values, behind a leading axis if wanted.
+fn lanes(e: &mut Emitter, n: u32, leading: bool) -> Value {
+    let lanes = e.b.arange(n);
+    let lanes = e.b.cast(lanes, e.index);
+    if leading { e.b.expand_dims(lanes, 0) } else { lanes }
+}
+
+/// Where the full tiles of `n` in `low..high` end.
+pub fn full_end(e: &mut Emitter, low: Value, high: Value, n: u32) -> Value {
+    let length = e.op(Pointwise::Sub, high, low);
+    let zero = e.int(0);
+    let length = e.op(Pointwise::Max, length, zero);
+    let mask = e.int(-i64::from(n));
+    let full = e.op(Pointwise::And, length, mask);
+    e.op(Pointwise::Add, low, full)
+}
+
+/// The tiles of a plain pointwise kernel.
+pub fn pointwise(programs: u32) -> Tiles {
+    Tiles { lanes: TILE, leading: false, weight: 1, programs }
+}
