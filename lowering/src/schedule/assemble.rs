@@ -6,7 +6,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::emit::{self, Emitted, Operand};
-use super::expr::{Expr, Exprs};
 use super::fuse::{Group, Groups, Work, groups};
 use super::plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};
 use super::simplify::simplify;
@@ -195,19 +194,10 @@ impl<'a> Assembler<'a> {
 
 /// Nodes whose buffers a group reads.
 fn loads(group: &Group) -> Vec<Node> {
-    let of = |exprs: &Exprs| -> Vec<Node> {
-        let loads = exprs.list.values().filter_map(|d| match d.expr {
-            Expr::Load { node, .. } => Some(node),
-            _ => None,
-        });
-        loads.collect()
-    };
-    let mut nodes = match &group.work {
-        Work::Fused { body, .. } => of(&body.exprs),
+    let mut nodes: Vec<Node> = match &group.work {
+        Work::Fused { body, .. } => body.exprs.loads().collect(),
         Work::Looped { body, initial, .. } => {
-            let mut nodes = of(&body.exprs);
-            nodes.extend(initial.iter().flat_map(|i| of(&i.exprs)));
-            nodes
+            body.exprs.loads().chain(initial.iter().flat_map(|i| i.exprs.loads())).collect()
         }
         Work::Gemm(_) | Work::Sort(_) => group.reads.iter().copied().collect(),
     };

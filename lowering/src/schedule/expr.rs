@@ -136,6 +136,14 @@ impl Exprs {
         }
     }
 
+    /// Nodes whose buffers are read.
+    pub fn loads(&self) -> impl Iterator<Item = Node> {
+        self.list.values().filter_map(|data| match data.expr {
+            Expr::Load { node, .. } => Some(node),
+            _ => None,
+        })
+    }
+
     /// Every index expression of the kernel, for rewriting and inspection.
     pub fn affines(&self) -> impl Iterator<Item = &Affine> {
         self.list.values().flat_map(|data| {

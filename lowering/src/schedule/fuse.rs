@@ -304,6 +304,11 @@ impl Former<'_> {
         let mut roots = roots.clone();
         roots.push(node);
         let Ok(body) = group::trace(&self.graph, &self.places, domain, &roots) else { return false };
+        // A node that has got a buffer since the group was formed must not become something to wait for.
+        let known = |n: Node| self.groups[at].reads.contains(&n) || reads.contains(&n);
+        if !body.exprs.loads().all(known) {
+            return false;
+        }
         self.groups[at].work = Work::Fused { roots, body: Box::new(body) };
         self.enter(at, node, reads.clone());
         true

@@ -3,6 +3,7 @@
 pub mod affine;
 pub mod assemble;
 pub mod emit;
+pub mod execute;
 pub mod expr;
 pub mod fuse;
 pub mod group;

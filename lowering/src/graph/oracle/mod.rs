@@ -6,7 +6,7 @@
 mod combine;
 mod index;
 mod movement;
-mod order;
+pub mod order;
 
 use super::array::{Array, coordinates};
 use super::ir::{Dist, Graph, Node, NodeData, Op};
