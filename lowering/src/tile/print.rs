@@ -94,7 +94,7 @@ impl Names {
 /// What stands between the name of an operation and its operands.
 fn attributes(op: &Op, dtype: Option<DType>) -> String {
     match op {
-        Op::Constant(bits) => format!(" {}", constant(dtype, *bits)),
+        Op::Constant(bits) => format!(" {}", dtype.map_or_else(|| format!("{bits:#x}"), |d| constant(d, *bits))),
         Op::Scalar(param) | Op::Load(param) | Op::Store(param) => format!(" {param}"),
         Op::ProgramId(axis) | Op::NumPrograms(axis) | Op::ExpandDims(axis) | Op::Gather(axis) => format!(" {axis}"),
         Op::Reduce { axis, .. } => format!(" {axis}"),
@@ -109,9 +109,11 @@ fn attributes(op: &Op, dtype: Option<DType>) -> String {
 }
 
 /// The number a bit pattern stands for, or the pattern itself where the number would lose bits.
-fn constant(dtype: Option<DType>, bits: u64) -> String {
+pub fn constant(dtype: DType, bits: u64) -> String {
     let hex = format!("{bits:#x}");
-    let Some(dtype) = dtype.filter(|d| bits <= d.mask()) else { return hex };
+    if bits > dtype.mask() {
+        return hex;
+    }
     let finite = |text: String, is_nan: bool| if is_nan { hex.clone() } else { text };
     match (dtype, dtype.class()) {
         (DType::Bool, _) => if bits == 1 { "true".into() } else if bits == 0 { "false".into() } else { hex },

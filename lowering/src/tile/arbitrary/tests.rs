@@ -40,6 +40,35 @@ fn shrunk(seed: u64, features: &Features) -> Result<(), String> {
     Ok(())
 }
 
+/// Every file holds a program, a launch, and what the interpreter makes of it; `UPDATE_EXPECT=1` writes the last.
+#[test]
+fn files_say_what_programs_give() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "tile") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let case = Case::read(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        meaning_is_kept(&case).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let (results, report) = case.interpret(&case.program).unwrap();
+        let given = |line: &&str| line.starts_with("//") && !line.contains(" gives ") && !line.starts_with("// checks");
+        let mut want: String = text.lines().take_while(|l| l.starts_with("//")).filter(given).map(|l| format!("{l}\n")).collect();
+        for output in case.outputs(&results) {
+            want += &format!("// {output}\n");
+        }
+        if !report.checks.is_empty() {
+            want += &format!("// checks {:?}\n", report.checks);
+        }
+        want += &case.program.to_string();
+        expect_test::expect_file![path].assert_eq(&want);
+        seen += 1;
+    }
+    assert!(seen > 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 0, ..ProptestConfig::default() })]
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use self::lex::{Spanned, Token, tokens};
+pub use self::number::bits;
 use super::ir::{
     Atomic, Block, BlockData, InstData, Op, Param, ParamData, ParamKind, Precision, Program, Shape, Type, Value,
 };
@@ -276,7 +277,10 @@ impl<'t> Parser<'t> {
             "trans" => {
                 let mut perm = SmallVec::new();
                 self.mark('[')?;
-                self.list(']', |p| Ok(perm.push(p.axis()?)))?;
+                self.list(']', |p| {
+                    perm.push(p.axis()?);
+                    Ok(())
+                })?;
                 Op::Trans(perm)
             }
             "join" => Op::Join,

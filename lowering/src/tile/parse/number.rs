@@ -4,7 +4,7 @@ use crate::dtype::{Class, DType};
 use crate::op::round;
 
 /// The bit pattern that a word stands for.
-pub(super) fn bits(dtype: DType, word: &str) -> Option<u64> {
+pub fn bits(dtype: DType, word: &str) -> Option<u64> {
     if let Some(hex) = word.strip_prefix("0x") {
         return u64::from_str_radix(hex, 16).ok();
     }

@@ -118,15 +118,15 @@ fn moves_and_dots_want_matching_shapes() {
         |b| {
             let x = b.constant(F32, 0);
             let x = b.broadcast(x, &[4, 8]);
-            let t = Type::tile(F32, &[4, 8]);
+            let t = || Type::tile(F32, &[4, 8]);
             b.push(Op::Broadcast, &[x], &[Type::tile(F32, &[8, 8])]);
-            b.push(Op::ExpandDims(3), &[x], &[t.clone()]);
+            b.push(Op::ExpandDims(3), &[x], &[t()]);
             b.push(Op::Reshape, &[x], &[Type::tile(F32, &[16])]);
-            b.push(Op::Trans(smallvec![1, 1]), &[x], &[t.clone()]);
-            b.push(Op::Split, &[x], &[t.clone(), t.clone()]);
-            b.push(Op::Dot(Precision::Ieee), &[x, x, x], &[t.clone()]);
-            b.push(Op::Gather(2), &[x, x], &[t.clone()]);
-            b.push(Op::Gather(0), &[x, x], &[t]);
+            b.push(Op::Trans(smallvec![1, 1]), &[x], &[t()]);
+            b.push(Op::Split, &[x], &[t(), t()]);
+            b.push(Op::Dot(Precision::Ieee), &[x, x, x], &[t()]);
+            b.push(Op::Gather(2), &[x, x], &[t()]);
+            b.push(Op::Gather(0), &[x, x], &[t()]);
             b.push(Op::Constant(2), &[], &[Type::scalar(Bool)]);
             b.push(Op::ProgramId(3), &[], &[Type::scalar(I64)]);
         },
