@@ -8,6 +8,7 @@ use burn_backend::ExecutionError;
 
 use super::failure::Failure;
 use super::memory::Pool;
+use super::runner::Runner;
 use crate::device::KilnDevice;
 use crate::knobs;
 use crate::record::Work;
@@ -181,16 +182,10 @@ fn entropy() -> u64 {
 }
 
 fn serve(machine: &'static Machine, inbox: Receiver<Message>) {
+    let mut runner = Runner::new(machine);
     for message in inbox {
         match message {
-            Message::Run(work) => {
-                machine.counters.segments.fetch_add(1, Relaxed);
-                let failure = Failure::new(work.stream, "this build cannot execute yet".into());
-                machine.keep(&failure);
-                for (_, value) in work.outputs.iter().chain(&work.aliases) {
-                    let _ = value.place.set(Err(failure.clone()));
-                }
-            }
+            Message::Run(work) => runner.run(*work),
             Message::Wait(reply) => {
                 let _ = reply.send(());
             }

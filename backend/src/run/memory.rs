@@ -78,7 +78,7 @@ unsafe impl Sync for Buffer {}
 fn class(len: usize) -> usize {
     let step = match len {
         0..=1024 => ALIGN,
-        _ => ((len - 1).next_power_of_two() / 2 / 16).max(ALIGN),
+        _ => (len.next_power_of_two() / 2 / 16).max(ALIGN),
     };
     len.div_ceil(step) * step
 }

@@ -3,7 +3,9 @@
 mod failure;
 mod machine;
 mod memory;
+mod oracle;
 mod place;
+mod runner;
 
 pub(crate) use failure::Failure;
 pub(crate) use machine::{Counters, Machine, Message};

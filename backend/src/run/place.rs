@@ -62,12 +62,24 @@ pub(crate) fn read_place(
     dtype: BurnDType,
 ) -> Result<TensorData, String> {
     let dims: Dims = shape.iter().map(|&n| n as u64).collect();
-    let width = to_kiln(dtype).bytes();
+    let mut out = gather(place, to_kiln(dtype).bytes(), &dims)?;
+    if dtype == BurnDType::Bool(BoolStore::U32) {
+        out = out
+            .iter()
+            .flat_map(|&b| u32::from(b).to_ne_bytes())
+            .collect();
+    }
+    TensorData::try_from_bytes(Bytes::from_bytes_vec(out), shape.clone(), dtype)
+        .map_err(|e| e.to_string())
+}
+
+/// A value's bytes in row-major order; `width` is that of an element.
+pub(crate) fn gather(place: &Place, width: usize, dims: &[u64]) -> Result<Vec<u8>, String> {
     let count = dims.iter().product::<u64>() as usize;
     let from = place.buffer.bytes();
     let mut out: Vec<u8> = Vec::with_capacity(count * width);
     if count > 0 {
-        let (low, high) = extent(&place.layout, &dims);
+        let (low, high) = extent(&place.layout, dims);
         if low < 0 || (high as usize + 1) * width > from.len() {
             return Err(format!(
                 "elements {low} to {high} leave a buffer of {} bytes",
@@ -79,23 +91,11 @@ pub(crate) fn read_place(
             width,
             place.layout.offset,
             &place.layout.strides,
-            &dims,
+            dims,
             &mut out,
         );
     }
-    if dtype == BurnDType::Bool(BoolStore::U32) {
-        out = out
-            .iter()
-            .flat_map(|&b| u32::from(b).to_ne_bytes())
-            .collect();
-    }
-    TensorData::try_from_bytes(typed(out, dtype), shape.clone(), dtype).map_err(|e| e.to_string())
-}
-
-/// Bytes allocated with the alignment of the element type, so that they become a vector of it without a copy.
-fn typed(bytes: Vec<u8>, dtype: BurnDType) -> Bytes {
-    let _ = dtype;
-    Bytes::from_bytes_vec(bytes)
+    Ok(out)
 }
 
 /// The least and greatest place of any element.
