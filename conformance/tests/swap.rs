@@ -50,7 +50,7 @@ fn main() {
 
     let device = device.inner();
     let at = Tensor::<2>::from_floats([[0.0], [3.0]], &device);
-    let told = model.valid().forward(at).into_data().to_vec::<f32>().unwrap();
+    let told = model.valid().forward(at).into_data().try_to_vec::<f32>().unwrap();
     println!("f(0) = {:.2}, f(3) = {:.2}", told[0], told[1]);
     device.sync().unwrap();
 }
