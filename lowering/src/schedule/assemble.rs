@@ -6,7 +6,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::emit::{self, Emitted, Operand};
+use super::expr::Expr;
 use super::fuse::{Group, Groups, Work, groups};
+use super::group::Body;
 use super::plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};
 use super::simplify::simplify;
 use super::trace::strided;
@@ -39,6 +41,10 @@ struct Assembler<'a> {
     programs: IndexMap<String, Program>,
     steps: Vec<Step>,
     index: DType,
+    /// Which inputs' buffers nobody else will read.
+    donated: Vec<bool>,
+    /// Buffers whose memory went to a result.
+    taken: FxHashSet<Buf>,
 }
 
 impl<'a> Assembler<'a> {
@@ -71,8 +77,9 @@ impl<'a> Assembler<'a> {
             }
         }
         let index = if widest < NARROW { DType::I32 } else { DType::I64 };
-        let (programs, steps) = Default::default();
-        Assembler { groups, options, buffers, buffer_of, last_use, wanted, programs, steps, index }
+        let donated = inputs.iter().map(|i| i.donated).collect();
+        let (programs, steps, taken) = Default::default();
+        Assembler { groups, options, buffers, buffer_of, last_use, wanted, programs, steps, index, donated, taken }
     }
 
     fn buffer(&mut self, node: Node) -> Buf {
@@ -88,11 +95,12 @@ impl<'a> Assembler<'a> {
             Work::Fused { roots, body } => {
                 let mut body = body.as_ref().clone();
                 body.stores.retain(|s| self.wanted.contains(&s.node));
-                self.launch(emit::fused::emit(graph, &body, options.programs, index), self.rows(roots));
+                let inplace = self.inplace(at, &body);
+                self.launch(emit::fused::emit(graph, &body, &inplace, options.programs, index), self.rows(roots));
             }
             Work::Looped { root, body, initial } => {
                 if let Some(initial) = initial {
-                    self.launch(emit::fused::emit(graph, initial, options.programs, index), vec!["copy"]);
+                    self.launch(emit::fused::emit(graph, initial, &[], options.programs, index), vec!["copy"]);
                 }
                 let emitted = emit::looped::emit(graph, *root, body, options.programs, index);
                 self.launch(emitted, self.rows(&[*root]));
@@ -109,9 +117,44 @@ impl<'a> Assembler<'a> {
         let dead: Vec<Node> = loads(group).into_iter().filter(|n| self.last_use.get(n) == Some(&at)).collect();
         for node in dead {
             let free = self.buffer(node);
-            self.steps.push(Step::Free(free));
+            if !self.taken.contains(&free) {
+                self.steps.push(Step::Free(free));
+            }
             self.last_use.remove(&node);
         }
+    }
+
+    /// Results that may take the place of an operand: pairs of stored and loaded nodes.  The operand is read here for
+    /// the last time, nowhere but at the place of the result, and in a kernel that visits each point once.
+    fn inplace(&mut self, at: usize, body: &Body) -> Vec<(Node, Node)> {
+        let mut pairs: Vec<(Node, Node)> = Vec::new();
+        if !body.folds.is_empty() {
+            return pairs;
+        }
+        for store in &body.stores {
+            let fits = |this: &Self, node: Node| {
+                let (from, to) = (&this.buffers[this.buffer_of[&node]], &this.groups.graph.nodes[store.node]);
+                let free = from.input.is_none_or(|number| this.donated[number as usize]);
+                free && from.dtype == to.dtype && from.len == to.len() && this.last_use.get(&node) == Some(&at)
+            };
+            let same_place = |node: Node| {
+                body.exprs.list.values().all(|d| match &d.expr {
+                    Expr::Load { node: n, at, checks } => *n != node || *at == store.at && checks.is_empty(),
+                    _ => true,
+                })
+            };
+            let mut operands = body.exprs.loads().filter(|n| self.buffer_of.contains_key(n));
+            let found = operands.find(|&n| fits(self, n) && same_place(n) && !pairs.iter().any(|p| p.1 == n));
+            if let Some(node) = found
+                && !self.buffer_of.contains_key(&store.node)
+            {
+                let (taken, buffer) = (self.buffer_of[&node], self.buffer(store.node));
+                self.buffers[buffer].takes = Some(taken);
+                self.taken.insert(taken);
+                pairs.push((store.node, node));
+            }
+        }
+        pairs
     }
 
     fn launch(&mut self, emitted: Emitted, rows: Vec<&'static str>) {

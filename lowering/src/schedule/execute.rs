@@ -50,7 +50,20 @@ pub fn run_plan(
             None => vec![0xa5; data.len as usize * data.dtype.bytes()],
         };
     }
+    let mut taken: Vec<Buf> = plan.buffers.values().filter_map(|data| data.takes).collect();
     for step in &plan.steps {
+        // A result takes its operand's memory when the first step that writes it comes.
+        if let Step::Launch { args, .. } = step {
+            for arg in args {
+                if let Arg::Buffer(buf) = arg
+                    && let Some(from) = plan.buffers[*buf].takes
+                    && let Some(at) = taken.iter().position(|b| *b == from)
+                {
+                    taken.remove(at);
+                    memory[*buf] = std::mem::take(&mut memory[from]);
+                }
+            }
+        }
         match step {
             Step::Launch { program, grid, args, checks, .. } => {
                 let mut code = plan.programs[*program].clone();

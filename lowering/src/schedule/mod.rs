@@ -9,6 +9,7 @@ pub mod fuse;
 pub mod group;
 pub mod looped;
 pub mod plan;
+mod print;
 pub mod simplify;
 pub mod trace;
 pub mod view;

@@ -59,7 +59,8 @@ pub struct BufferData {
     pub len: u64,
     /// The graph's input that it is, if it is one; otherwise it is allocated at its first use.
     pub input: Option<u32>,
-    /// The buffer whose memory it takes over, if any; that one is dead by then.
+    /// The buffer whose memory it takes over, with what is in it, at the first launch that names it; nobody uses the
+    /// other one from then on, and no step frees that.
     pub takes: Option<Buf>,
 }
 

@@ -46,6 +46,11 @@ impl Builder {
         self.program.params.push(ParamData { dtype, kind: ParamKind::Buffer { written } })
     }
 
+    /// Lets the program store to a buffer that it was going to read only.
+    pub fn mark_written(&mut self, buffer: Param) {
+        self.program.params[buffer].kind = ParamKind::Buffer { written: true };
+    }
+
     /// Declares a scalar parameter known to be a multiple of `divisor`.
     pub fn scalar_param(&mut self, dtype: DType, divisor: u32) -> Param {
         self.program.params.push(ParamData { dtype, kind: ParamKind::Scalar { divisor } })

@@ -155,6 +155,16 @@ impl<'a> Emitter<'a> {
         param
     }
 
+    /// Puts a result into the memory of an operand: one parameter, which is the result's buffer.
+    pub fn share(&mut self, result: Node, operand: Node) {
+        let param = self.buffers[&operand];
+        self.b.mark_written(param);
+        for arg in self.args.iter_mut().filter(|a| **a == Operand::Node(operand)) {
+            *arg = Operand::Node(result);
+        }
+        self.buffers.insert(result, param);
+    }
+
     /// The value bound to a slot.
     pub fn slot(&mut self, slot: Slot, dtype: DType) -> Value {
         if let Some(&value) = self.slots.get(&slot) {

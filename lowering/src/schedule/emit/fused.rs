@@ -9,13 +9,13 @@ use super::reduce::{self, Across, Lanes};
 use super::walk::{self, Tiles};
 use super::{Emitted, TILE};
 use crate::DType;
-use crate::graph::Graph;
+use crate::graph::{Graph, Node};
 
 /// Reductions over at most this many terms are unrolled: their length is part of the class.
 const UNROLLED: u64 = 16;
 
-/// Writes a group's kernel.
-pub fn emit(graph: &Graph, body: &Body, programs: u32, index: DType) -> Emitted {
+/// Writes a group's kernel.  `inplace` names results that share an operand's buffer, and that operand.
+pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32, index: DType) -> Emitted {
     let mut body = body.clone();
     collapse(&mut body.domain.axes, &mut body.exprs, body.stores.iter_mut().map(|s| &mut s.at));
     let axes = &body.domain.axes;
@@ -24,7 +24,12 @@ pub fn emit(graph: &Graph, body: &Body, programs: u32, index: DType) -> Emitted 
     let name = name(&body);
     let mut e = Emitter::new(&name, graph, &body.exprs, walked, index, &places);
     for store in &body.stores {
-        e.buffer(store.node, true);
+        match inplace.iter().find(|p| p.0 == store.node) {
+            Some(&(_, operand)) => e.share(store.node, operand),
+            None => {
+                e.buffer(store.node, true);
+            }
+        }
     }
     let point = Point::new(axes.len(), body.folds.len());
     if body.folds.is_empty() {
