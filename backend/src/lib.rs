@@ -3,9 +3,8 @@
 //! [`Kiln`] is the backend and [`KilnDevice`] names the machine.  Everything in `burn/` is a thin function per Burn
 //! method that records rows; `record/` keeps what was recorded; `run/` executes it on a thread of the device.
 
-// The operations of `burn/` complete the backend.
-// mod backend;
-// mod burn;
+mod backend;
+mod burn;
 mod device;
 mod dtype;
 pub mod inspect;
@@ -14,7 +13,7 @@ pub mod record;
 mod run;
 mod tensor;
 
-// pub use backend::Kiln;
+pub use backend::Kiln;
 pub use device::KilnDevice;
 pub use dtype::{from_kiln, to_kiln};
 pub use tensor::KilnTensor;

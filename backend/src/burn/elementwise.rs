@@ -1,0 +1,177 @@
+//! Pointwise methods: each is one row, or a few with the same meaning.  Knows no reductions and no views.
+
+use burn_backend::{BoolDType, Scalar};
+use kiln_lowering::DType;
+use kiln_lowering::graph::Node;
+use kiln_lowering::op::Pointwise as P;
+
+use super::checks;
+use super::dims::dims;
+use super::scalars::{as_i128, range};
+use crate::record::{Tape, record};
+use crate::{KilnTensor, to_kiln};
+
+/// One row over one tensor.
+pub fn unary(op: &'static str, row: P, x: KilnTensor) -> KilnTensor {
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| t.map(row, &[x]))
+}
+
+/// One row over two tensors.
+pub fn binary(op: &'static str, row: P, a: KilnTensor, b: KilnTensor) -> KilnTensor {
+    checks::pair(op, &a, &b);
+    record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| {
+        t.map(row, &[a, b])
+    })
+}
+
+/// One row over a tensor and a number that may be another at the next run.
+pub fn with_scalar(op: &'static str, row: P, x: KilnTensor, s: Scalar) -> KilnTensor {
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
+        let s = beside(t, x, s);
+        t.map(row, &[x, s])
+    })
+}
+
+/// A run-time number in the type and shape of `x`.
+pub fn beside(t: &mut Tape, x: Node, s: Scalar) -> Node {
+    let (dtype, dims) = (t.dtype(x), t.dims(x).clone());
+    t.scalar(dtype, s, &dims)
+}
+
+/// A number of the program's text in the type and shape of `x`.
+pub fn fixed(t: &mut Tape, x: Node, value: f64) -> Node {
+    let (dtype, dims) = (t.dtype(x), t.dims(x).clone());
+    t.literal(dtype, value, &dims)
+}
+
+/// `row(x, value)` for a number of the program's text.
+pub fn map_fixed(t: &mut Tape, row: P, x: Node, value: f64) -> Node {
+    let value = fixed(t, x, value);
+    t.map(row, &[x, value])
+}
+
+/// `row(x, value)` for a number bound at run time.
+pub fn map_scalar(t: &mut Tape, row: P, x: Node, value: f64) -> Node {
+    let value = beside(t, x, Scalar::Float(value));
+    t.map(row, &[x, value])
+}
+
+/// A comparison of two tensors.
+pub fn compare(
+    op: &'static str,
+    row: P,
+    a: KilnTensor,
+    b: KilnTensor,
+    out: BoolDType,
+) -> KilnTensor {
+    checks::pair(op, &a, &b);
+    record(op, &a.device(), [&a, &b], out.into(), |t, [a, b]| {
+        t.map(row, &[a, b])
+    })
+}
+
+/// A comparison with a number.  One that the element type cannot hold is compared in i64, not wrapped.
+pub fn compare_elem(
+    op: &'static str,
+    row: P,
+    x: KilnTensor,
+    s: Scalar,
+    out: BoolDType,
+) -> KilnTensor {
+    let dtype = x.kiln_dtype();
+    record(op, &x.device(), [&x], out.into(), |t, [x]| {
+        let (least, most) = range(dtype);
+        let fits = !dtype.is_int() || dtype.bits() == 64 || (least..=most).contains(&as_i128(s));
+        let x = if fits { x } else { t.cast(x, DType::I64) };
+        let s = beside(t, x, s);
+        t.map(row, &[x, s])
+    })
+}
+
+/// A test of one float tensor.
+pub fn test(op: &'static str, row: P, x: KilnTensor, out: BoolDType) -> KilnTensor {
+    record(op, &x.device(), [&x], out.into(), |t, [x]| t.map(row, &[x]))
+}
+
+/// The same numbers in another type.
+pub fn cast(op: &'static str, x: KilnTensor, out: burn_backend::DType) -> KilnTensor {
+    if x.dtype() == out {
+        return x;
+    }
+    record(op, &x.device(), [&x], out, |t, [x]| t.cast(x, to_kiln(out)))
+}
+
+/// `max(min(x, high), low)`, either bound absent.  NaN stays NaN.
+pub fn clamp(
+    op: &'static str,
+    x: KilnTensor,
+    low: Option<Scalar>,
+    high: Option<Scalar>,
+) -> KilnTensor {
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
+        let mut y = x;
+        for (row, bound) in [(P::Min, high), (P::Max, low)] {
+            if let Some(bound) = bound {
+                let bound = beside(t, y, bound);
+                y = t.map(row, &[y, bound]);
+            }
+        }
+        y
+    })
+}
+
+/// Shifts by a number, taken modulo the width.
+pub fn shift(op: &'static str, row: P, x: KilnTensor, count: Scalar) -> KilnTensor {
+    let bits = i128::from(x.kiln_dtype().bits());
+    with_scalar(
+        op,
+        row,
+        x,
+        Scalar::Int((as_i128(count) & (bits - 1)) as i64),
+    )
+}
+
+/// √(a² + b²) without overflow on the way: in a type whose exponent range has room for the squares, or else scaled by
+/// the greater operand.
+pub fn hypot(op: &'static str, a: KilnTensor, b: KilnTensor) -> KilnTensor {
+    checks::pair(op, &a, &b);
+    let dtype = a.kiln_dtype();
+    record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| {
+        if dtype == DType::F64 {
+            return scaled_hypot(t, a, b);
+        }
+        let wide = if dtype == DType::F16 {
+            DType::F32
+        } else {
+            DType::F64
+        };
+        let (a, b) = (t.cast(a, wide), t.cast(b, wide));
+        let (a, b) = (t.map(P::Mul, &[a, a]), t.map(P::Mul, &[b, b]));
+        let sum = t.map(P::Add, &[a, b]);
+        let root = t.map(P::Sqrt, &[sum]);
+        t.cast(root, dtype)
+    })
+}
+
+/// `m·√(1 + (n/m)²)` with m the greater magnitude and n the lesser.
+fn scaled_hypot(t: &mut Tape, a: Node, b: Node) -> Node {
+    let (a, b) = (t.map(P::Abs, &[a]), t.map(P::Abs, &[b]));
+    let (most, least) = (t.map(P::Max, &[a, b]), t.map(P::Min, &[a, b]));
+    let divisor = map_fixed(t, P::Max, most, f64::MIN_POSITIVE);
+    let ratio = t.map(P::Div, &[least, divisor]);
+    let square = t.map(P::Mul, &[ratio, ratio]);
+    let sum = map_fixed(t, P::Add, square, 1.0);
+    let root = t.map(P::Sqrt, &[sum]);
+    let scaled = t.map(P::Mul, &[most, root]);
+    let infinite = t.map(P::IsInf, &[most]);
+    t.map(P::Select, &[infinite, most, scaled])
+}
+
+/// Boolean tensor against a truth value.
+pub fn equals_truth(op: &'static str, row: P, x: KilnTensor, s: Scalar) -> KilnTensor {
+    let d = dims(&x);
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
+        let s = t.literal(DType::Bool, f64::from(u8::from(s.elem::<bool>())), &d);
+        t.map(row, &[x, s])
+    })
+}

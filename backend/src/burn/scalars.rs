@@ -1,0 +1,48 @@
+//! Burn's scalars as numbers of the host.
+
+use burn_backend::Scalar;
+use kiln_lowering::DType;
+
+/// As a float.
+pub fn as_f64(s: Scalar) -> f64 {
+    match s {
+        Scalar::Float(x) => x,
+        Scalar::Int(i) => i as f64,
+        Scalar::UInt(u) => u as f64,
+        Scalar::Bool(b) => f64::from(u8::from(b)),
+    }
+}
+
+/// As an integer: floats truncate and saturate, NaN gives 0.
+pub fn as_i128(s: Scalar) -> i128 {
+    match s {
+        Scalar::Float(x) => x as i128,
+        Scalar::Int(i) => i.into(),
+        Scalar::UInt(u) => u.into(),
+        Scalar::Bool(b) => b.into(),
+    }
+}
+
+/// The least and the greatest number of an integer type.
+pub fn range(dtype: DType) -> (i128, i128) {
+    let bits = dtype.bits();
+    if dtype.is_signed() {
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    } else {
+        (0, (1 << bits) - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_the_host() {
+        assert_eq!(range(DType::I8), (-128, 127));
+        assert_eq!(range(DType::U64), (0, u64::MAX.into()));
+        assert_eq!(range(DType::I64), (i64::MIN.into(), i64::MAX.into()));
+        assert_eq!(as_i128(Scalar::Float(f64::NAN)), 0);
+        assert_eq!(as_i128(Scalar::Float(-2.9)), -2);
+    }
+}
