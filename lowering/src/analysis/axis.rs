@@ -337,7 +337,13 @@ fn binary(op: Pointwise, x: &Info, y: &Info, info: &mut Info) {
     info.nonnegative = match op {
         Pointwise::Rem => y.nonnegative,
         Pointwise::And => x.nonnegative || y.nonnegative,
-        Pointwise::Add | Pointwise::Mul | Pointwise::Div | Pointwise::Min | Pointwise::Max => {
+        Pointwise::Add
+        | Pointwise::Mul
+        | Pointwise::Div
+        | Pointwise::Min
+        | Pointwise::Max
+        | Pointwise::Or
+        | Pointwise::Xor => {
             x.nonnegative && y.nonnegative
         }
         Pointwise::Shr => x.nonnegative,

@@ -1,20 +1,23 @@
 //! Gives each value of a program its layout.
 //!
-//! Tiles that memory is accessed through live with their lanes along the axis that the accesses are contiguous along;
-//! what is computed from them stays where they are; reduced and expanded tiles are slices.  Where an operand lives
-//! elsewhere than its user wants it, the lowering recomputes it if it is cheap and converts it if not.
+//! Memory is accessed with the lanes along the axis that most accesses of tiles of that shape are contiguous along; what
+//! is computed from loaded tiles stays where they are; reduced tiles are slices of what they were.  Values that cost
+//! next to nothing to compute are *cheap*: they have a layout too, but whoever wants them elsewhere computes them
+//! again, so they decide nothing.
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 
-use super::Layout;
+use super::{Layout, Linear};
 use crate::analysis::axis::Info;
 use crate::spec::Spec;
-use crate::tile::{Block, Op, Program, Shape, Value};
+use crate::tile::{Block, Inst, Op, Program, Shape, Value};
 
 /// The layout of each value.
 pub struct Assignment {
     layouts: SecondaryMap<Value, Option<Layout>>,
+    defining: SecondaryMap<Value, Option<Inst>>,
+    cheap: SecondaryMap<Value, bool>,
     memory: FxHashMap<Shape, Layout>,
     lane_bits: u32,
 }
@@ -30,19 +33,38 @@ impl std::ops::Index<Value> for Assignment {
     }
 }
 
+/// A row that costs more than this many additions, together with the rows it is computed from, is not done twice.
+const CHEAP: u32 = 8;
+
 impl Assignment {
     /// Decides on every value of `program`.
     pub fn new(program: &Program, infos: &SecondaryMap<Value, Info>, spec: &Spec) -> Assignment {
-        let _ = infos;
-        let mut assignment =
-            Assignment { layouts: SecondaryMap::new(), memory: FxHashMap::default(), lane_bits: spec.lane_bits() };
+        let lane_bits = spec.lane_bits();
+        let mut assignment = Assignment {
+            layouts: SecondaryMap::new(),
+            defining: SecondaryMap::new(),
+            cheap: SecondaryMap::new(),
+            memory: memory_layouts(program, infos, lane_bits),
+            lane_bits,
+        };
+        for (inst, data) in &program.insts {
+            data.results.iter().for_each(|&r| assignment.defining[r] = Some(inst));
+        }
+        assignment.find_cheap(program, program.body, &mut SecondaryMap::new());
         assignment.block(program, program.body);
         assignment
     }
 
-    /// The layout in which memory is accessed through offsets of that shape.
+    /// The layout in which memory is accessed through these offsets.
     pub fn memory(&self, program: &Program, offsets: Value) -> Layout {
         self.of_shape(&program.ty(offsets).shape)
+    }
+
+    /// The instruction to run once more for a value that is wanted in another layout.
+    pub fn again(&self, program: &Program, value: Value) -> Option<Inst> {
+        let inst = self.defining[value]?;
+        let moves = matches!(program.insts[inst].op, Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_));
+        (moves || self.cheap[value]).then_some(inst)
     }
 
     fn of_shape(&self, shape: &Shape) -> Layout {
@@ -52,20 +74,144 @@ impl Assignment {
         }
     }
 
-    fn block(&mut self, program: &Program, block: Block) {
-        for &param in &program.blocks[block].params {
-            self.settle(program, param);
-        }
+    fn find_cheap(&mut self, program: &Program, block: Block, costs: &mut SecondaryMap<Value, u32>) {
         for &inst in &program.blocks[block].insts {
             let data = &program.insts[inst];
-            if !matches!(data.op, Op::Reduce { .. } | Op::Scan { .. }) {
-                data.op.blocks().iter().for_each(|&b| self.block(program, b));
+            data.op.blocks().iter().for_each(|&b| self.find_cheap(program, b, costs));
+            let below: u32 = data.args.iter().map(|&a| if self.cheap[a] { costs[a] } else { CHEAP + 1 }).sum();
+            let cost = match &data.op {
+                Op::Constant(_) | Op::Scalar(_) | Op::ProgramId(_) | Op::NumPrograms(_) | Op::Arange => 0,
+                Op::Broadcast if program.ty(data.args[0]).is_scalar() => 0,
+                Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_) => below,
+                Op::Map(op) => below + op.row().cost,
+                _ => CHEAP + 1,
+            };
+            for &result in &data.results {
+                self.cheap[result] = cost <= CHEAP;
+                costs[result] = cost;
             }
-            data.results.iter().for_each(|&r| self.settle(program, r));
         }
     }
 
-    fn settle(&mut self, program: &Program, value: Value) {
-        self.layouts[value] = Some(self.of_shape(&program.ty(value).shape));
+    fn block(&mut self, program: &Program, block: Block) {
+        for &inst in &program.blocks[block].insts {
+            self.inst(program, inst);
+        }
     }
+
+    fn inst(&mut self, program: &Program, inst: Inst) {
+        let data = &program.insts[inst];
+        let (first, result) = (data.args.first().copied(), data.results.first().copied());
+        let layout = match (&data.op, first, result) {
+            (Op::For { body, .. }, ..) => return self.for_loop(program, inst, *body),
+            (Op::If { then, other }, ..) => {
+                self.block(program, *then);
+                self.block(program, *other);
+                let yields = program.blocks[*then].yields.iter().zip(&program.blocks[*other].yields);
+                for (&r, (&a, &b)) in data.results.iter().zip(yields) {
+                    let layout = self.fixed(a).or(self.fixed(b)).cloned();
+                    self.layouts[r] = Some(layout.unwrap_or_else(|| self.of_shape(&program.ty(r).shape)));
+                }
+                return;
+            }
+            (Op::Reduce { axis, .. }, Some(x), _) => self.home(program, x).sliced(*axis as usize),
+            (Op::Scan { .. }, Some(x), _) => self.home(program, x),
+            (Op::ExpandDims(_) | Op::Reshape, Some(x), Some(r)) => {
+                self.home(program, x).reshaped(&program.ty(r).shape)
+            }
+            (Op::Trans(perm), Some(x), _) => self.home(program, x).transposed(perm),
+            (Op::Join, Some(x), _) => joined(&self.home(program, x)),
+            (Op::Split, Some(x), _) => apart(&self.home(program, x)).0,
+            (Op::Map(_), _, Some(r)) => {
+                let Some(layout) = data.args.iter().find_map(|&a| self.fixed(a)).cloned() else {
+                    // Computed from cheap values and undecided ones: itself undecided as long as one of them is.
+                    let decided = data.args.iter().all(|&a| self.layouts[a].is_some());
+                    self.layouts[r] = decided.then(|| self.of_shape(&program.ty(r).shape));
+                    return;
+                };
+                layout
+            }
+            (_, _, Some(r)) => self.of_shape(&program.ty(r).shape),
+            (_, _, None) => return,
+        };
+        for &r in &data.results {
+            self.layouts[r] = Some(layout.clone());
+        }
+    }
+
+    /// What a loop carries starts out where its initial value is.  Where that is cheap, what the body makes of it
+    /// decides: the body is gone through once with the carried value undecided.
+    fn for_loop(&mut self, program: &Program, inst: Inst, body: Block) {
+        let (data, block) = (&program.insts[inst], &program.blocks[body]);
+        let (carried, initial) = (&block.params[1..], &data.args[3..]);
+        self.layouts[block.params[0]] = Some(self.of_shape(&Shape::new()));
+        for (&param, &first) in carried.iter().zip(initial) {
+            self.layouts[param] = self.fixed(first).cloned();
+        }
+        if carried.iter().any(|&p| self.layouts[p].is_none()) {
+            self.block(program, body);
+        }
+        for (&param, &next) in carried.iter().zip(&block.yields) {
+            if self.layouts[param].is_none() {
+                let layout = self.fixed(next).cloned().unwrap_or_else(|| self.of_shape(&program.ty(param).shape));
+                self.layouts[param] = Some(layout);
+            }
+        }
+        self.block(program, body);
+        for (&result, &param) in data.results.iter().zip(carried) {
+            self.layouts[result] = self.layouts[param].clone();
+        }
+    }
+
+    /// The layout of a value that is not to be computed again.
+    fn fixed(&self, value: Value) -> Option<&Layout> {
+        self.layouts[value].as_ref().filter(|_| !self.cheap[value])
+    }
+
+    /// The layout of a value, the usual one of its shape while it is undecided.
+    fn home(&self, program: &Program, value: Value) -> Layout {
+        self.layouts[value].clone().unwrap_or_else(|| self.of_shape(&program.ty(value).shape))
+    }
+}
+
+/// The layout of two tiles side by side along a new last axis: register by register.
+pub fn joined(layout: &Layout) -> Layout {
+    let up = |map: &Linear| Linear::new(map.bases().iter().map(|b| b << 1));
+    let mut shape = layout.shape.clone();
+    shape.push(2);
+    let register = Linear::new([1]).beside(&up(&layout.register));
+    Layout { shape, register, lane: up(&layout.lane), warp: up(&layout.warp) }
+}
+
+/// The layout of either half along the last axis, and the nearest layout of the whole that has the halves in different
+/// registers.
+pub fn apart(layout: &Layout) -> (Layout, Layout) {
+    let half = layout.sliced(layout.shape.len() - 1);
+    let whole = joined(&half);
+    (half, whole)
+}
+
+/// For each shape, the lanes along the axis that most accesses are contiguous along, the last of several.
+fn memory_layouts(program: &Program, infos: &SecondaryMap<Value, Info>, lane_bits: u32) -> FxHashMap<Shape, Layout> {
+    let mut votes: FxHashMap<Shape, Vec<u32>> = FxHashMap::default();
+    for data in program.insts.values() {
+        let (Op::Load(_) | Op::Store(_) | Op::Atomic(..)) = data.op else { continue };
+        let shape = &program.ty(data.args[0]).shape;
+        let axes = &infos[data.args[0]].axes;
+        if shape.len() < 2 || axes.len() != shape.len() {
+            continue;
+        }
+        let votes = votes.entry(shape.clone()).or_insert_with(|| vec![0; shape.len()]);
+        let best = (0..shape.len()).max_by_key(|&a| axes[a].contiguity);
+        if let Some(best) = best.filter(|&a| axes[a].contiguity > 1) {
+            votes[best] += 1;
+        }
+    }
+    let layout = |shape: &Shape, votes: &[u32]| {
+        let best = (0..shape.len()).max_by_key(|&a| votes[a]).unwrap_or(0);
+        let others = (0..shape.len()).rev().filter(|&a| a != best);
+        let axes: Vec<usize> = std::iter::once(best).chain(others).collect();
+        Layout::blocked(shape, &axes, lane_bits, 0)
+    };
+    votes.into_iter().map(|(shape, votes)| (shape.clone(), layout(&shape, &votes))).collect()
 }

@@ -5,11 +5,13 @@
 //! elements: the image of a place is the XOR of the images of its set bits.  The images of the single bits, the *bases*,
 //! therefore say everything, and blocked, sliced, transposed and swizzled arrangements are just different bases.
 //! Composition, inversion and equality are linear algebra on a handful of machine words ([`linear`]), and how to get
-//! from one layout to another is a factorisation of a matrix ([`convert`]).
+//! from one layout to another is a factorisation of a matrix ([`factor`], [`convert`]).
 //!
 //! Knows no element types and no machines.
 
 pub mod assign;
+pub mod convert;
+pub mod factor;
 pub mod linear;
 
 mod place;

@@ -56,7 +56,7 @@ impl<'c> Lower<'_, 'c> {
         }
 
         self.ir.builder.position_at_end(after);
-        self.join(results, &layouts, &forms, (&initial, start), (&next, end));
+        self.meet(results, &layouts, &forms, (&initial, start), (&next, end));
     }
 
     /// Both arms yield the results.
@@ -80,7 +80,7 @@ impl<'c> Lower<'_, 'c> {
             built(self.ir.builder.build_unconditional_branch(after));
         }
         self.ir.builder.position_at_end(after);
-        self.join(results, &layouts, &forms, (&ends[0].0, ends[0].1), (&ends[1].0, ends[1].1));
+        self.meet(results, &layouts, &forms, (&ends[0].0, ends[0].1), (&ends[1].0, ends[1].1));
     }
 
     /// Reports `code` where any element of the condition is false.
@@ -95,7 +95,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Binds results to what comes from one of two blocks.
-    fn join(
+    fn meet(
         &mut self,
         results: &[Value],
         layouts: &[Layout],
@@ -137,18 +137,18 @@ impl<'c> Lower<'_, 'c> {
         tiles.collect()
     }
 
-    fn here(&self) -> BasicBlock<'c> {
+    pub fn here(&self) -> BasicBlock<'c> {
         match self.ir.builder.get_insert_block() {
             Some(block) => block,
             None => panic!("bug in the lowering: the builder has no position"),
         }
     }
 
-    fn new_block(&self, name: &str) -> BasicBlock<'c> {
+    pub fn new_block(&self, name: &str) -> BasicBlock<'c> {
         self.ir.context.insert_basic_block_after(self.here(), name)
     }
 
-    fn jump_if(&self, condition: Any<'c>, then: BasicBlock<'c>, other: BasicBlock<'c>) {
+    pub fn jump_if(&self, condition: Any<'c>, then: BasicBlock<'c>, other: BasicBlock<'c>) {
         built(self.ir.builder.build_conditional_branch(condition.into_int_value(), then, other));
     }
 

@@ -58,11 +58,18 @@ impl<'c> Lower<'_, 'c> {
             Op::Check(code) => self.check(data.args[0], *code),
             Op::For { body, .. } => self.for_loop(&data.args, &data.results, *body),
             Op::If { then, other } => self.if_else(data.args[0], &data.results, *then, *other),
+            Op::Reduce { axis, combine } => self.reduce(&data.args, &data.results, *axis, *combine),
+            Op::Scan { axis, reverse, combine } => self.scan(&data.args, &data.results, *axis, *reverse, *combine),
+            Op::Split => self.split(data.args[0], &data.results),
             op => {
                 let Some(&result) = data.results.first() else { return };
                 let layout = self.layouts[result].clone();
                 let tile = match op {
                     Op::Load(param) => self.load(*param, &data.args, layout, self.ty(result).dtype),
+                    Op::Atomic(param, atomic) => self.atomic(*param, *atomic, &data.args, layout),
+                    Op::Dot(precision) => self.dot(&data.args, layout, *precision),
+                    Op::Gather(axis) => self.gather(&data.args, *axis, layout),
+                    Op::Join => self.join(&data.args, layout),
                     _ => self.pure(result, op, &data.args, layout),
                 };
                 self.tiles.insert(result, tile);
@@ -164,7 +171,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// A pointwise row on scalars or vectors.
-    fn row(&self, op: Pointwise, from: DType, to: DType, args: &[Any<'c>]) -> Any<'c> {
+    pub fn row(&self, op: Pointwise, from: DType, to: DType, args: &[Any<'c>]) -> Any<'c> {
         match op {
             Pointwise::Select => self.ir.select(args[0], args[1], args[2]),
             Pointwise::Cast => cast::cast(self.ir, args[0], from, to),
@@ -173,18 +180,5 @@ impl<'c> Lower<'_, 'c> {
             _ if from.is_float() => float::row(self.ir, op, from, args),
             _ => int::row(self.ir, op, from, args),
         }
-    }
-}
-
-impl<'c> Lower<'_, 'c> {
-    /// A value in a layout: as it is, computed again where that is cheaper than moving it, or converted.
-    pub fn tile(&mut self, value: Value, layout: &Layout) -> Tile<'c> {
-        if let Some(tile) = self.tiles.get(&value).filter(|t| t.layout == *layout) {
-            return tile.clone();
-        }
-        if let Some((_, tile)) = self.again.iter().find(|(v, t)| *v == value && t.layout == *layout) {
-            return tile.clone();
-        }
-        panic!("bug in the lowering: {value} is not there in layout {layout}");
     }
 }

@@ -232,7 +232,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// The first `lanes` lanes of a register.
-    fn lanes_of(&self, layout: &Layout, reg: Reg<'c>, lanes: u32) -> Any<'c> {
+    pub fn lanes_of(&self, layout: &Layout, reg: Reg<'c>, lanes: u32) -> Any<'c> {
         match reg {
             Reg::Uniform(x) => self.ir.splat(x, lanes),
             reg => self.ir.shuffle(self.vector(layout, reg), &(0..lanes).collect::<Vec<_>>()),
@@ -240,18 +240,18 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// A register whose lanes repeat the given ones.
-    fn replicate(&self, x: Any<'c>, lanes: u32) -> Any<'c> {
+    pub fn replicate(&self, x: Any<'c>, lanes: u32) -> Any<'c> {
         self.ir.shuffle(x, &(0..self.emit.width()).map(|lane| lane % lanes).collect::<Vec<_>>())
     }
 
-    fn from_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
+    pub fn from_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
         if dtype != DType::Bool {
             return x;
         }
         self.ir.icmp(inkwell::IntPredicate::NE, x, self.ir.int_like(x, 0))
     }
 
-    fn to_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
+    pub fn to_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
         if dtype != DType::Bool {
             return x;
         }
@@ -267,7 +267,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Two ways to one value.
-    fn branch(&self, condition: Any<'c>, then: impl FnOnce() -> Any<'c>, other: impl FnOnce() -> Any<'c>) -> Any<'c> {
+    pub fn branch(&self, condition: Any<'c>, then: impl FnOnce() -> Any<'c>, other: impl FnOnce() -> Any<'c>) -> Any<'c> {
         let builder = &self.ir.builder;
         let (mut x, mut y) = (None, None);
         let (from_then, from_other) = self.branch_blocks(condition, || x = Some(then()), || y = Some(other()));

@@ -6,13 +6,19 @@
 pub mod emit;
 pub mod ir;
 
+mod atomic;
 mod cast;
+mod combine;
 mod compare;
 mod control;
+mod convert;
+mod dot;
 mod float;
 mod int;
 mod lower;
 mod memory;
+mod reduce;
+mod scan;
 mod shape;
 mod value;
 

@@ -1,8 +1,12 @@
 //! Operations that only rearrange: under the right layout of the operand, most move nothing.
 
+use inkwell::values::InstructionOpcode as I;
+
 use super::lower::Lower;
 use super::value::{Form, Reg, Tile, lane_steps};
+use crate::dtype::DType;
 use crate::layout::Layout;
+use crate::layout::assign::{apart, joined};
 use crate::tile::Value;
 
 impl<'c> Lower<'_, 'c> {
@@ -66,6 +70,56 @@ impl<'c> Lower<'_, 'c> {
             back[from as usize] = to as u8;
         }
         self.reinterpret(x, layout.transposed(&back), layout)
+    }
+
+    /// Two tiles side by side along a new last axis: their registers take turns.
+    pub fn join(&mut self, args: &[Value], layout: Layout) -> Tile<'c> {
+        let half = apart(&layout).0;
+        let (left, right) = (self.tile(args[0], &half), self.tile(args[1], &half));
+        let regs = left.regs.into_iter().zip(right.regs).flat_map(|(x, y)| [x, y]);
+        let tile = Tile { layout: joined(&half), regs: regs.map(|r| self.unramped(&half, r)).collect() };
+        self.convert(&tile, &layout)
+    }
+
+    /// The two halves along the last axis.
+    pub fn split(&mut self, x: Value, results: &[Value]) {
+        let (half, whole) = apart(&self.layouts[x].clone());
+        let tile = self.tile(x, &whole);
+        for (i, &result) in results.iter().enumerate() {
+            let regs = tile.regs.iter().skip(i).step_by(2).map(|&r| self.unramped(&whole, r)).collect();
+            let home = self.layouts[result].clone();
+            let part = self.convert(&Tile { layout: half.clone(), regs }, &home);
+            self.tiles.insert(result, part);
+        }
+    }
+
+    /// `out[… i …] = x[… index[… i …] …]` along an axis: the source goes to scratch memory, the lanes read from there.
+    pub fn gather(&mut self, args: &[Value], axis: u8, layout: Layout) -> Tile<'c> {
+        let (dtype, shape) = (self.ty(args[0]).dtype, self.ty(args[0]).shape.clone());
+        let index_dtype = self.ty(args[1]).dtype;
+        let source = self.tile(args[0], &Layout::row_major(&shape, layout.lane.bits(), 0));
+        let base = self.spill(&source, dtype, &|_, x| x);
+        let indices = self.tile(args[1], &layout);
+        let (ir, width, axis) = (self.ir, self.emit.width(), axis as usize);
+        let regs = (0..layout.registers() as u32).map(|r| {
+            let index = self.vector(&layout, indices.regs[r as usize]);
+            let mut x = ir.poison(ir.wide(ir.memory_type(dtype), width));
+            for lane in 0..width {
+                let at = layout.at(r, lane);
+                let place = |a: usize| if a == axis { 0 } else { layout.along(at, a) };
+                let fixed = (0..shape.len()).fold(0, |sum, a| sum * shape[a] + place(a));
+                let step = shape[axis + 1..].iter().product::<u32>();
+                let index = ir.extract(index, lane);
+                let offset = ir.binary(I::Mul, index, ir.int_like(index, i64::from(step)));
+                let offset = ir.binary(I::Add, offset, ir.int_like(offset, i64::from(fixed)));
+                let address = self.emit.address(ir, base, dtype, offset);
+                x = ir.insert(x, ir.load(ir.memory_type(dtype), address, dtype.bytes() as u32), lane);
+            }
+            Reg::Vector(self.from_memory(dtype, x))
+        });
+        debug_assert!(matches!(index_dtype, DType::I32 | DType::I64));
+        let regs = regs.collect();
+        Tile { regs, layout }
     }
 
     /// The registers of `x` in layout `from`, which are those of the result in layout `to`.
