@@ -7,8 +7,10 @@ mod pool;
 mod symbols;
 
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod tests;
 
 pub use driver::{Kernel, load};
-pub use object::{Compiler, Error, Object, spec};
+pub use object::{Compiler, Error, Object, See, spec};
 pub use pool::Pool;

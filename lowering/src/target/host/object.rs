@@ -16,6 +16,7 @@ use super::emit::Host;
 use super::symbols;
 use crate::llvm::ir::{Any, Ir, built};
 use crate::llvm::lower_body;
+use crate::passes;
 use crate::spec::Spec;
 use crate::tile::Program;
 
@@ -75,7 +76,10 @@ impl fmt::Debug for Object {
 /// a loop, stores that are overwritten.  There is nothing to vectorise, unroll or inline.
 const PASSES: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)";
 
-/// What the object was compiled for.
+/// Watches a compilation: called with the name of a stage and a function that prints what it left.
+pub type See<'a> = &'a mut dyn FnMut(&'static str, &dyn Fn() -> String);
+
+/// Compiles tile programs for one processor.
 pub struct Compiler {
     spec: Spec,
 }
@@ -93,10 +97,14 @@ impl Compiler {
         Compiler { spec: spec.clone() }
     }
 
-    /// Compiles a program whose rows are all native.  May be called from several threads at once.
+    /// Compiles a valid program.  May be called from several threads at once.
     ///
-    /// `see` is shown the stages that it asks for: it is called with the stage's name and a function that prints it.
-    pub fn compile(&self, program: &Program, see: &mut dyn FnMut(&'static str, &dyn Fn() -> String)) -> Result<Object, Error> {
+    /// `see` learns of each stage (the passes by their names, then `llvm`, `optimised`, `asm`) and is given a function
+    /// that prints it, which costs nothing unless it is called.
+    pub fn compile(&self, program: &Program, see: See<'_>) -> Result<Object, Error> {
+        let mut native = program.clone();
+        passes::run(&mut native, &mut |pass, program| see(pass, &|| program.to_string()));
+        let program = &native;
         let context = Context::create();
         let ir = Ir::new(&context, &program.name);
         let machine = machine(&self.spec)?;
