@@ -1,0 +1,3 @@
+//! What tests across crates share. The tests themselves are in `tests/`.
+
+pub mod report;
