@@ -3,6 +3,8 @@
 
 mod control;
 mod conversions;
+#[cfg(test)]
+mod exhaustive;
 mod moves;
 mod table;
 

@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 
 use super::{Case, Features, program};
-use crate::passes;
-use crate::tile::{parse, verify};
+use crate::op::Pointwise;
+use crate::op::pointwise::Lower;
+use crate::passes::{self, casts::is_native};
+use crate::tile::{Names, Op, Program, parse, verify};
 
 fn meaning_is_kept(case: &Case) -> Result<(), String> {
     if let Some(violation) = verify(&case.program).first() {
@@ -28,7 +30,7 @@ fn meaning_is_kept(case: &Case) -> Result<(), String> {
             Ok(_) => Ok(()),
         };
     });
-    result
+    result.and_then(|()| is_lowered(&rewritten))
 }
 
 /// The smallest failing prefix of a program.
@@ -36,6 +38,30 @@ fn shrunk(seed: u64, features: &Features) -> Result<(), String> {
     for steps in 0..=features.steps {
         let case = program(seed, &Features { steps, ..features.clone() });
         meaning_is_kept(&case).map_err(|error| format!("seed {seed}, {steps} steps: {error}\nfrom\n{}", case.program))?;
+    }
+    Ok(())
+}
+
+/// What the passes leave: native rows on numbers that machines compute with, native casts, small floats as storage.
+fn is_lowered(program: &Program) -> Result<(), String> {
+    let names = Names::new(program);
+    let mut blocks = vec![program.body];
+    while let Some(block) = blocks.pop() {
+        for &inst in &program.blocks[block].insts {
+            let data = &program.insts[inst];
+            blocks.extend(data.op.blocks());
+            let Op::Map(op) = data.op else { continue };
+            let dtype = |v| program.ty(v).dtype;
+            let (from, to) = (dtype(data.args[data.args.len() - 1]), dtype(data.results[0]));
+            let native = matches!(op.row().lower, Lower::Native);
+            let fits = match op {
+                Pointwise::Cast => is_native(from, to),
+                _ => op.row().moves_bits() || from.compute() == from,
+            };
+            if !native || !fits {
+                return Err(format!("`{}` is left in\n{program}", names.line(program, inst)));
+            }
+        }
     }
     Ok(())
 }

@@ -1,5 +1,15 @@
 //! Reads the text that [`super::print`] writes.  Checks the grammar and that names are defined; whether the program means
 //! anything is the verifier's question.
+//!
+//! ```text
+//! program     = "program" name "(" {param ","} ")" block
+//! param       = "p0" ":" dtype ("buffer" ["out"] | "scalar" ["/" divisor])
+//! block       = "{" {instruction} ["yield" operands] "}"
+//! instruction = [{"%name" ":" type ","} "="] operation [attributes] [operands] {["else"] ["(" parameters ")"] block}
+//! type        = {extent "x"} dtype
+//! ```
+//!
+//! Operands stand on the line of their operation; otherwise line breaks are spaces, and `//` begins a comment.
 
 mod lex;
 mod number;
