@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::memory::Pool;
 use super::runner::Runner;
 use crate::device::KilnDevice;
+use crate::inspect::Segment;
 use crate::knobs;
 use crate::record::Work;
 use crate::record::stream::Stream;
@@ -68,6 +69,8 @@ pub(crate) struct Machine {
     queue: SyncSender<Message>,
     /// First failures not yet taken, at most one a stream.
     failures: Mutex<Vec<Failure>>,
+    /// Segments that ran, of streams that are being inspected.
+    inspected: Mutex<Vec<(u64, Vec<Segment>)>>,
     /// Streams of threads that have ended.
     orphans: Mutex<Vec<Arc<Stream>>>,
 }
@@ -101,6 +104,7 @@ impl Machine {
             counters: Counters::default(),
             queue,
             failures: Mutex::new(Vec::new()),
+            inspected: Mutex::new(Vec::new()),
             orphans: Mutex::new(Vec::new()),
         }));
         let started = std::thread::Builder::new()
@@ -143,6 +147,24 @@ impl Machine {
         let mut failures = lock(&self.failures);
         if failures.iter().all(|f| f.stream() != failure.stream()) {
             failures.push(failure.clone());
+        }
+    }
+
+    /// Starts or ends keeping a stream's segments; gives what was kept.
+    pub(crate) fn listen(&self, stream: u64, start: bool) -> Vec<Segment> {
+        let mut inspected = lock(&self.inspected);
+        let index = inspected.iter().position(|(s, _)| *s == stream);
+        let kept = index.map(|i| inspected.swap_remove(i).1).unwrap_or_default();
+        if start {
+            inspected.push((stream, Vec::new()));
+        }
+        kept
+    }
+
+    /// Keeps a segment, if its stream is inspected.
+    pub(crate) fn log(&self, segment: Segment) {
+        if let Some((_, kept)) = lock(&self.inspected).iter_mut().find(|(s, _)| *s == segment.stream) {
+            kept.push(segment);
         }
     }
 

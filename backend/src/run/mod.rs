@@ -1,13 +1,20 @@
 //! Running: a thread per device takes segments in the order they come, plans them, compiles what is new, and launches.
 
+mod blas;
+mod cache;
+mod dump;
+mod execute;
 mod failure;
+mod kernels;
 mod machine;
 mod memory;
-mod oracle;
 mod place;
+mod plans;
 mod runner;
+mod warn;
 
 pub(crate) use failure::Failure;
-pub(crate) use machine::{Counters, Machine, Message};
-pub(crate) use memory::{Buffer, Pool};
+pub(crate) use machine::{Machine, Message};
+pub use memory::Usage;
 pub(crate) use place::{Place, place_bytes, read_place};
+pub(crate) use warn::warn;

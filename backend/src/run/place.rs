@@ -14,6 +14,8 @@ use crate::dtype::to_kiln;
 pub(crate) struct Place {
     pub(crate) buffer: Arc<Buffer>,
     pub(crate) layout: Layout,
+    /// Bytes of the buffer that elements fill; its block may be larger.
+    pub(crate) len: u64,
 }
 
 /// Keeps or copies data that comes in.
@@ -24,7 +26,6 @@ pub(crate) fn place_bytes(
     dtype: BurnDType,
 ) -> Result<Place, String> {
     let dims: Dims = shape.iter().map(|&n| n as u64).collect();
-    let _ = to_kiln(dtype);
     let buffer = match dtype {
         // One byte each here, and 0 or 1 whatever came in.
         BurnDType::Bool(BoolStore::U32) => {

@@ -1,49 +1,95 @@
 //! Runs segments: finds or makes the plan, runs it, and gives every wanted value its place or its failure.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use kiln_lowering::graph::{Node, Op};
+use kiln_lowering::schedule::{InputData, Options, Step};
 
+use super::execute::{self, Broken, Outcome};
 use super::failure::Failure;
+use super::kernels::{Effort, Engine, Kernels};
 use super::machine::Machine;
-use super::oracle;
 use super::place::Place;
+use super::plans::{Plans, Ready};
+use crate::inspect::Segment;
+use crate::knobs::{self, Numerics};
 use crate::record::Work;
+
+/// Products of at least this many multiplications go to the BLAS; below, packing costs more than it saves.
+const GEMM_FROM: u64 = 32 * 32 * 32;
 
 /// What the device's thread keeps between segments.
 pub(super) struct Runner {
     machine: &'static Machine,
+    kernels: Kernels,
+    plans: Plans,
 }
 
 impl Runner {
     /// An empty one.
     pub(super) fn new(machine: &'static Machine) -> Runner {
-        Runner { machine }
+        Runner { machine, kernels: Kernels::new(machine.device), plans: Plans::default() }
     }
 
     /// Runs a segment.  Whatever goes wrong ends in the values that depend on it.
     pub(super) fn run(&mut self, mut work: Work) {
         self.machine.counters.segments.fetch_add(1, Relaxed);
         let operands = self.bind(&mut work);
-        if work.outputs.is_empty() {
-            return;
+        if !work.outputs.is_empty() {
+            self.compute(&work, &operands);
         }
-        let ran = catch_unwind(AssertUnwindSafe(|| {
-            oracle::run(&self.machine.pool, &work, &operands)
-        }));
-        let places = ran.unwrap_or_else(|panic| Err(message_of(&*panic)));
-        let places = places.map_err(|message| {
-            let failure = Failure::new(work.stream, describe(&work, &message));
-            self.machine.keep(&failure);
-            failure
-        });
-        for (index, value) in &work.outputs {
-            let _ = value.place.set(match &places {
-                Ok(places) => Ok(places[*index].clone()),
-                Err(failure) => Err(failure.clone()),
-            });
-        }
+    }
+
+    fn compute(&mut self, work: &Work, operands: &[Option<Place>]) {
+        let planned = catch_unwind(AssertUnwindSafe(|| self.plan(work, operands)));
+        let (ready, effort) = match planned {
+            Ok(found) => found,
+            Err(panic) if work.graph.outputs.len() > 1 => {
+                // One output that cannot be planned must not take the others along.
+                let _ = panic;
+                return (0..work.graph.outputs.len()).for_each(|index| self.compute(&single(work, index), operands));
+            }
+            Err(panic) => {
+                let message = message_of(&*panic);
+                return self.fail(work, |index| Some(describe(work, &[index], None, &message)));
+            }
+        };
+        let outcome =
+            execute::run(self.machine, &self.kernels.engine, (&ready.plan, &ready.kernels), operands, &work.scalars);
+        self.report(work, &ready, effort);
+        self.publish(work, &ready, outcome, operands);
+    }
+
+    fn plan(&mut self, work: &Work, operands: &[Option<Place>]) -> (std::rc::Rc<Ready>, Option<Effort>) {
+        let nodes = work.graph.nodes.values().filter(|n| matches!(n.op, Op::Input(_)));
+        let inputs: Vec<InputData> = nodes
+            .zip(operands.iter().zip(&work.operands))
+            .map(|(node, (place, operand))| match place {
+                Some(place) => InputData {
+                    layout: place.layout.clone(),
+                    buffer_len: place.len / node.dtype.bytes() as u64,
+                    donated: operand.dead && place.buffer.is_writable(),
+                },
+                // Nothing that is wanted depends on it.
+                None => InputData {
+                    layout: kiln_lowering::schedule::Layout::contiguous(&node.dims),
+                    buffer_len: node.len(),
+                    donated: false,
+                },
+            })
+            .collect();
+        let knobs = knobs::get();
+        let options = Options {
+            fuse: work.fuse,
+            gemm_from: (knobs.numerics != Numerics::Strict).then_some(GEMM_FROM),
+            programs: match self.kernels.engine {
+                Engine::Host { .. } => knobs.threads as u32 * 8,
+                Engine::Interp => 8,
+            },
+        };
+        self.plans.get(&mut self.kernels, (work.hash, &work.graph), inputs, &options)
     }
 
     /// The places of the operands.  Values that depend on a failed operand fail with it and are no longer outputs.
@@ -53,10 +99,7 @@ impl Runner {
             .iter()
             .map(|operand| match operand.value.place.get() {
                 Some(place) => place.clone(),
-                None => Err(Failure::new(
-                    work.stream,
-                    "an operand was never computed".into(),
-                )),
+                None => Err(Failure::new(work.stream, "an operand was never computed".into())),
             })
             .collect();
         for (number, value) in work.aliases.drain(..) {
@@ -70,6 +113,90 @@ impl Runner {
         }
         places.into_iter().map(Result::ok).collect()
     }
+
+    /// Gives every wanted value its place or its failure.
+    fn publish(&self, work: &Work, ready: &Ready, outcome: Outcome, operands: &[Option<Place>]) {
+        let Outcome { outputs, failures } = outcome;
+        for (index, place) in outputs.iter().enumerate() {
+            let Ok(place) = place else { continue };
+            let of_operand = |p: &Place| Arc::ptr_eq(&p.buffer, &place.buffer);
+            let kept = operands.iter().zip(&work.operands).any(|(p, o)| !o.dead && p.as_ref().is_some_and(of_operand));
+            let twice = outputs[..index].iter().flatten().any(of_operand);
+            if kept || twice {
+                place.buffer.shared.store(true, Relaxed);
+            }
+        }
+        let failures: Vec<Failure> = failures
+            .iter()
+            .enumerate()
+            .map(|(number, broken)| {
+                let hit: Vec<usize> = (0..outputs.len()).filter(|&i| outputs[i].as_ref().err() == Some(&number)).collect();
+                self.failure(work, describe(work, &hit, rows(ready, broken), &broken.message))
+            })
+            .collect();
+        for (index, value) in &work.outputs {
+            let _ = value.place.set(match &outputs[*index] {
+                Ok(place) => Ok(place.clone()),
+                Err(cause) => Err(failures[*cause].clone()),
+            });
+        }
+    }
+
+    fn failure(&self, work: &Work, message: String) -> Failure {
+        let failure = Failure::new(work.stream, message);
+        self.machine.keep(&failure);
+        failure
+    }
+
+    /// Fails every output.
+    fn fail(&self, work: &Work, message: impl Fn(usize) -> Option<String>) {
+        let failure = self.failure(work, message(0).unwrap_or_default());
+        for (_, value) in &work.outputs {
+            let _ = value.place.set(Err(failure.clone()));
+        }
+    }
+
+    fn report(&self, work: &Work, ready: &Ready, effort: Option<Effort>) {
+        let counters = &self.machine.counters;
+        if let Some(effort) = effort {
+            counters.planned.fetch_add(1, Relaxed);
+            counters.compiled.fetch_add(effort.compiled, Relaxed);
+            counters.cache_hits.fetch_add(effort.cache_hits, Relaxed);
+            counters.compile_nanos.fetch_add(effort.nanos, Relaxed);
+        }
+        let made = effort.unwrap_or_default();
+        self.machine.log(Segment {
+            stream: work.stream,
+            ops: work.ops.iter().map(|mark| mark.name).collect(),
+            shape: Arc::clone(&ready.shape),
+            plan_known: effort.is_none(),
+            compiled: made.compiled,
+            cache_hits: made.cache_hits,
+            compile_time: std::time::Duration::from_nanos(made.nanos),
+        });
+    }
+}
+
+/// The same work for one output alone.
+fn single(work: &Work, index: usize) -> Work {
+    let mut graph = work.graph.clone();
+    let node = graph.outputs[index];
+    graph.outputs = vec![node];
+    Work {
+        stream: work.stream,
+        hash: work.hash.rotate_left(23) ^ u64::from(node.as_u32()),
+        graph,
+        scalars: work.scalars.clone(),
+        operands: work
+            .operands
+            .iter()
+            .map(|o| crate::record::Operand { value: Arc::clone(&o.value), dead: false })
+            .collect(),
+        outputs: work.outputs.iter().filter(|(i, _)| *i == index).map(|(_, v)| (0, Arc::clone(v))).collect(),
+        aliases: Vec::new(),
+        ops: work.ops.clone(),
+        fuse: work.fuse,
+    }
 }
 
 /// Fails what depends on a failed operand, and takes it out of the graph's outputs.
@@ -78,10 +205,7 @@ fn spread(work: &mut Work, places: &[Result<Place, Failure>]) {
     for node in work.graph.nodes.values() {
         let own = match node.op {
             Op::Input(number) => places[number as usize].as_ref().err().cloned(),
-            _ => node
-                .args
-                .iter()
-                .find_map(|a| failed[a.as_u32() as usize].clone()),
+            _ => node.args.iter().find_map(|a| failed[a.as_u32() as usize].clone()),
         };
         failed.push(own);
     }
@@ -93,26 +217,22 @@ fn spread(work: &mut Work, places: &[Result<Place, Failure>]) {
             work.graph.outputs.len() - 1
         }));
     }
-    work.outputs
-        .retain_mut(|(index, value)| match kept[*index] {
-            Some(new) => {
-                *index = new;
-                true
+    work.outputs.retain_mut(|(index, value)| match kept[*index] {
+        Some(new) => {
+            *index = new;
+            true
+        }
+        None => {
+            if let Some(failure) = failed[old[*index].as_u32() as usize].clone() {
+                let _ = value.place.set(Err(failure));
             }
-            None => {
-                if let Some(failure) = failed[old[*index].as_u32() as usize].clone() {
-                    let _ = value.place.set(Err(failure));
-                }
-                false
-            }
-        });
+            false
+        }
+    });
     // Another program than the one that was hashed.
-    work.hash = work.hash.rotate_left(17)
-        ^ work
-            .graph
-            .outputs
-            .iter()
-            .fold(1, |h, n| h * 31 + u64::from(n.as_u32()));
+    work.hash = work.graph.outputs.iter().fold(work.hash.rotate_left(17), |h, n| {
+        (h ^ u64::from(n.as_u32())).wrapping_mul(0x100_0000_01b3)
+    });
 }
 
 /// The operation that a node belongs to.
@@ -121,27 +241,41 @@ fn op_of(work: &Work, node: Node) -> &'static str {
     after.checked_sub(1).map_or("?", |i| work.ops[i].name)
 }
 
-/// A failure's message: the operation and its shapes.
-fn describe(work: &Work, message: &str) -> String {
-    match work.graph.outputs.first() {
-        Some(&node) => {
-            let data = &work.graph.nodes[node];
-            format!(
-                "`{}` giving {:?} {}: {message}",
-                op_of(work, node),
-                data.dims.as_slice(),
-                data.dtype
-            )
-        }
-        None => message.to_string(),
+/// The rows of a step that failed.
+fn rows(ready: &Ready, broken: &Broken) -> Option<Vec<&'static str>> {
+    match ready.plan.steps.get(broken.step)? {
+        Step::Launch { rows, .. } => Some(rows.clone()),
+        Step::Gemm(_) => Some(vec!["contract"]),
+        Step::Sort(_) => Some(vec!["sort"]),
+        Step::Free(_) => None,
     }
 }
 
+/// A failure's message: the operation and its shapes.  What failed is the operation whose row the step ran and on which
+/// the spoilt outputs depend; where several could be meant, the first recorded one.
+fn describe(work: &Work, spoilt: &[usize], rows: Option<Vec<&'static str>>, message: &str) -> String {
+    let nodes = &work.graph.nodes;
+    let mut needed = vec![false; nodes.len()];
+    for &index in spoilt {
+        needed[work.graph.outputs[index].as_u32() as usize] = true;
+    }
+    for node in nodes.keys().rev() {
+        if needed[node.as_u32() as usize] {
+            nodes[node].args.iter().for_each(|a| needed[a.as_u32() as usize] = true);
+        }
+    }
+    let is_indexed = |node: &Node| matches!(nodes[*node].op, Op::Gather(..) | Op::Scatter(..));
+    let indexing = rows.as_ref().is_some_and(|r| r.iter().any(|n| n.contains("gather") || n.contains("scatter")));
+    let guess = nodes.keys().filter(|n| needed[n.as_u32() as usize]).find(|n| indexing && is_indexed(n));
+    let Some(node) = guess.or_else(|| spoilt.first().map(|&i| work.graph.outputs[i])) else { return message.into() };
+    let shape = |n: Node| format!("{:?} {}", nodes[n].dims.as_slice(), nodes[n].dtype);
+    let args: Vec<String> = nodes[node].args.iter().map(|&a| shape(a)).collect();
+    let from = if args.is_empty() { String::new() } else { format!(" from {}", args.join(", ")) };
+    format!("`{}` giving {}{from}: {message}", op_of(work, node), shape(node))
+}
+
 /// What a panic said.
-fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|s| s.to_string())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
+pub(super) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| s.to_string()).or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "a bug in Kiln: panic without a message".into())
 }

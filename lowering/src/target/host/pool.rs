@@ -126,10 +126,19 @@ impl Pool {
     /// Calls `run` for all programs of a grid and returns when all are done.  A panic in one of them goes on here.
     pub fn run(&self, grid: [u32; 3], run: Run<'_>) {
         let total: u64 = grid.iter().map(|&n| u64::from(n)).product();
+        self.work(grid, (total / (self.threads() as u64 * CHUNKS)).max(1), true, run);
+    }
+
+    /// Calls `run` for the numbers below `tasks`, known to be long ones: helpers are called at once.
+    pub fn share(&self, tasks: u32, run: &(dyn Fn(u32) + Sync)) {
+        self.work([tasks, 1, 1], 1, false, &|ids| (ids[0]..ids[1]).for_each(run));
+    }
+
+    fn work(&self, grid: [u32; 3], chunk: u64, alone_first: bool, run: Run<'_>) {
+        let total: u64 = grid.iter().map(|&n| u64::from(n)).product();
         if total == 0 {
             return;
         }
-        let chunk = (total / (self.threads() as u64 * CHUNKS)).max(1);
         let job = Job { run, grid, total, chunk, next: AtomicU64::new(0), panicked: AtomicBool::new(false) };
         let alone = match self.launching.try_lock() {
             _ if total == 1 || self.helpers.is_empty() => None,
@@ -140,7 +149,7 @@ impl Pool {
         let Some(_guard) = alone else { return job.span(0, total) };
 
         let started = Instant::now();
-        loop {
+        while alone_first {
             if !job.step() {
                 return;
             }
@@ -257,6 +266,16 @@ mod tests {
             for slow in [false, grid != [64, 64, 1]] {
                 assert!(counts(&pool, grid, slow).iter().all(|&n| n == 1), "{grid:?}");
             }
+        }
+    }
+
+    #[test]
+    fn shared_tasks_run_once_each() {
+        let pool = Pool::with_threads(3);
+        for tasks in [0, 1, 2, 3, 50] {
+            let hits: Vec<AtomicU32> = (0..tasks).map(|_| AtomicU32::new(0)).collect();
+            pool.share(tasks, &|i| _ = hits[i as usize].fetch_add(1, Ordering::Relaxed));
+            assert!(hits.into_iter().all(|n| n.into_inner() == 1));
         }
     }
 

@@ -1,0 +1,156 @@
+//! Tile programs as kernels: found in memory, on disk, or compiled, several at a time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use kiln_lowering::passes;
+use kiln_lowering::spec::Spec;
+use kiln_lowering::target::host;
+use kiln_lowering::tile::Program;
+use rustc_hash::FxHashMap;
+
+use super::cache::{Cache, Key, key};
+use super::dump;
+use super::runner::message_of;
+use crate::device::KilnDevice;
+use crate::knobs::{self, Stage};
+
+/// A program that can be launched.
+#[derive(Clone)]
+pub(super) enum Kernel {
+    /// By the interpreter.
+    Interp(Arc<Program>),
+    /// As machine code.
+    Host(host::Kernel),
+}
+
+/// What a device's programs are compiled by and run on.
+pub(super) enum Engine {
+    /// The interpreter.
+    Interp,
+    /// This computer's processor.
+    Host { spec: Spec, pool: host::Pool },
+}
+
+/// What finding kernels took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Effort {
+    pub(super) compiled: u64,
+    pub(super) cache_hits: u64,
+    pub(super) nanos: u64,
+}
+
+/// The kernels of a device.
+pub(super) struct Kernels {
+    pub(super) engine: Engine,
+    cache: Cache,
+    known: FxHashMap<Key, Result<Kernel, String>>,
+}
+
+/// Version of the compiler, part of every key: another one may compile the same text to another object.
+const COMPILER: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("KILN_COMPILER"));
+
+impl Kernels {
+    /// Those of a device; none yet.
+    pub(super) fn new(device: KilnDevice) -> Kernels {
+        let knobs = knobs::get();
+        let engine = match device {
+            KilnDevice::Interp => Engine::Interp,
+            _ => Engine::Host { spec: host::spec(), pool: host::Pool::with_threads(knobs.threads) },
+        };
+        Kernels { engine, cache: Cache::new(knobs.cache_dir.clone()), known: FxHashMap::default() }
+    }
+
+    /// A kernel per program, or why there is none.
+    pub(super) fn get(&mut self, programs: &[Program]) -> (Vec<Result<Kernel, String>>, Effort) {
+        let Engine::Host { spec, .. } = &self.engine else {
+            return (programs.iter().map(|p| Ok(Kernel::Interp(Arc::new(p.clone())))).collect(), Effort::default());
+        };
+        let started = Instant::now();
+        let spec_text = spec.to_string();
+        let keys: Vec<Key> = programs.iter().map(|p| key(&[&p.to_string(), &spec_text, COMPILER])).collect();
+        let mut missing: Vec<usize> = (0..keys.len()).filter(|&i| !self.known.contains_key(&keys[i])).collect();
+        missing.dedup_by_key(|&mut i| keys[i]);
+        let mut effort = Effort::default();
+        if !missing.is_empty() {
+            let workers = knobs::get().threads.min(missing.len());
+            let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+            std::thread::scope(|scope| {
+                let work = || {
+                    while let Some(&index) = missing.get(next.fetch_add(1, Relaxed)) {
+                        let kernel = obtain(&self.cache, spec, &keys[index], &programs[index]);
+                        made.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, kernel));
+                    }
+                };
+                (1..workers).for_each(|_| drop(scope.spawn(work)));
+                work();
+            });
+            for (index, (kernel, from_cache)) in made.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+                *(if from_cache { &mut effort.cache_hits } else { &mut effort.compiled }) += 1;
+                self.known.insert(keys[index], kernel);
+            }
+            effort.nanos = started.elapsed().as_nanos() as u64;
+        }
+        (keys.iter().map(|k| self.known[k].clone()).collect(), effort)
+    }
+}
+
+/// A kernel from disk or from the compiler, and whether it came from disk.
+fn obtain(cache: &Cache, spec: &Spec, key: &Key, program: &Program) -> (Result<Kernel, String>, bool) {
+    // A dump is asked for to see the stages, which an object from disk has not.
+    let seen = [Stage::Layout, Stage::Llvm, Stage::Asm].iter().any(|&s| dump::wants(s, &program.name));
+    if !seen && let Some(kernel) = cache.get(key).and_then(|bytes| unpack(&bytes)).and_then(|o| host::load(&o).ok()) {
+        return (Ok(Kernel::Host(kernel)), true);
+    }
+    let made = catch_unwind(AssertUnwindSafe(|| compile(spec, program)));
+    let object = made.unwrap_or_else(|panic| Err(format!("{}: {}", program.name, message_of(&*panic))));
+    let kernel = object.and_then(|object| {
+        cache.put(key, &pack(&object));
+        host::load(&object).map(Kernel::Host).map_err(|e| e.to_string())
+    });
+    (kernel, false)
+}
+
+fn compile(spec: &Spec, program: &Program) -> Result<host::Object, String> {
+    let mut native = program.clone();
+    passes::run(&mut native, &mut |_, _| {});
+    let name = &program.name;
+    let mut see = |stage: &'static str, print: &dyn Fn() -> String| match stage {
+        "llvm" => dump::write(Stage::Llvm, name, print),
+        "optimised" => dump::write(Stage::Llvm, &format!("{name}.optimised"), print),
+        "asm" => dump::write(Stage::Asm, name, print),
+        "layout" => dump::write(Stage::Layout, name, print),
+        _ => {}
+    };
+    host::Compiler::new(spec).compile(&native, &mut see).map_err(|e| e.to_string())
+}
+
+/// An object as bytes: length of its name, name, code.
+fn pack(object: &host::Object) -> Vec<u8> {
+    let mut bytes = (object.symbol.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(object.symbol.as_bytes());
+    bytes.extend_from_slice(&object.bytes);
+    bytes
+}
+
+fn unpack(bytes: &[u8]) -> Option<host::Object> {
+    let (len, rest) = bytes.split_first_chunk::<4>()?;
+    let (symbol, code) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    Some(host::Object { symbol: String::from_utf8(symbol.to_vec()).ok()?, bytes: code.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_survive_packing() {
+        let object = host::Object { symbol: "kiln_add".into(), bytes: vec![1, 2, 3] };
+        assert_eq!(unpack(&pack(&object)), Some(object));
+        assert_eq!(unpack(&[9, 0, 0, 0, 1]), None);
+        assert_eq!(unpack(&[]), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Plans of segments, kept for the next time the same segment comes.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use kiln_lowering::graph::Graph;
+use kiln_lowering::schedule::{self, InputData, Options, Plan};
+use rustc_hash::FxHashMap;
+
+use super::dump;
+use super::kernels::{Effort, Kernel, Kernels};
+use crate::inspect::Shape;
+use crate::knobs::Stage;
+
+/// Plans kept at most; beyond, those not used for longest go.
+const KEPT: usize = 1024;
+
+/// A plan that can run.
+pub(super) struct Ready {
+    pub(super) plan: Plan,
+    pub(super) kernels: Vec<Result<Kernel, String>>,
+    /// What reports say about it.
+    pub(super) shape: Arc<Shape>,
+}
+
+struct Entry {
+    graph: Graph,
+    inputs: Vec<InputData>,
+    options: Options,
+    ready: Rc<Ready>,
+    used: u64,
+}
+
+/// The plans of a device.
+#[derive(Default)]
+pub(super) struct Plans {
+    entries: FxHashMap<u64, Vec<Entry>>,
+    count: usize,
+    clock: u64,
+}
+
+impl Plans {
+    /// The plan of a graph, and what making it took, if it was made now.
+    pub(super) fn get(
+        &mut self,
+        kernels: &mut Kernels,
+        (hash, graph): (u64, &Graph),
+        inputs: Vec<InputData>,
+        options: &Options,
+    ) -> (Rc<Ready>, Option<Effort>) {
+        self.clock += 1;
+        let clock = self.clock;
+        let same = |e: &Entry| e.options == *options && e.inputs == inputs && e.graph == *graph;
+        if let Some(entry) = self.entries.get_mut(&hash).and_then(|list| list.iter_mut().find(|e| same(e))) {
+            entry.used = clock;
+            return (Rc::clone(&entry.ready), None);
+        }
+        let plan = schedule::plan(graph, &inputs, options);
+        let (found, effort) = kernels.get(&plan.programs);
+        let shape = Arc::new(Shape::of(graph, &plan));
+        let name = format!("segment-{hash:016x}");
+        dump::write(Stage::Graph, &name, || graph.to_string());
+        dump::write(Stage::Schedule, &name, || shape.to_string());
+        for program in &plan.programs {
+            dump::write(Stage::Tile, &program.name, || program.to_string());
+        }
+        let ready = Rc::new(Ready { plan, kernels: found, shape });
+        let entry = Entry { graph: graph.clone(), inputs, options: options.clone(), ready: Rc::clone(&ready), used: clock };
+        self.entries.entry(hash).or_default().push(entry);
+        self.count += 1;
+        if self.count > KEPT {
+            self.thin();
+        }
+        (ready, Some(effort))
+    }
+
+    /// Lets go of the quarter of the plans that were not used for longest.
+    fn thin(&mut self) {
+        let mut times: Vec<u64> = self.entries.values().flatten().map(|e| e.used).collect();
+        times.sort_unstable();
+        let oldest = times[times.len() / 4];
+        for list in self.entries.values_mut() {
+            list.retain(|e| e.used > oldest);
+        }
+        self.entries.retain(|_, list| !list.is_empty());
+        self.count = self.entries.values().map(Vec::len).sum();
+    }
+}
