@@ -472,7 +472,7 @@ mod tests {
         for g in 0..batch {
             for i in 0..m {
                 for j in 0..n {
-                    let want: f64 = (0..k).map(|l| at(x, g, i, l) * at(y, g, l, j)).sum();
+                    let want: f64 = (0..k).map(|l| at(x, g, i, l) * at(y, g, l, j)).fold(0.0, |sum, x| sum + x);
                     let from = ((g * m + i) * n + j) as usize * dtype.bytes();
                     assert_eq!(c[from..from + dtype.bytes()], encode(dtype, want), "{dtype} {g} {i} {j}");
                 }

@@ -44,10 +44,8 @@ pub(crate) fn place_bytes(
             Err(bytes) => copy_in(pool, &bytes)?,
         },
     };
-    Ok(Place {
-        buffer,
-        layout: Layout::contiguous(&dims),
-    })
+    let len = dims.iter().product::<u64>() * to_kiln(dtype).bytes() as u64;
+    Ok(Place { buffer, layout: Layout::contiguous(&dims), len })
 }
 
 fn copy_in(pool: &Arc<Pool>, bytes: &[u8]) -> Result<Arc<Buffer>, String> {
@@ -160,10 +158,11 @@ mod tests {
         let place = Place {
             buffer: copy_in(&pool, &bytes).expect("fits"),
             layout,
+            len: bytes.len() as u64,
         };
         read_place(&place, &Shape::from(shape), BurnDType::I32)
             .expect("inside")
-            .to_vec()
+            .try_to_vec()
             .expect("i32")
     }
 
@@ -237,6 +236,7 @@ mod tests {
                 offset: 0,
                 strides: smallvec![1],
             },
+            len: 64,
         };
         assert!(read_place(&place, &Shape::from([17]), BurnDType::I32).is_err());
     }
