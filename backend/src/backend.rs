@@ -1,7 +1,7 @@
 //! Kiln as a Burn backend: types and device-wide methods.  The operations are in `burn/`.
 
-use burn_backend::ops::TransactionOps;
 use burn_backend::distributed::DistributedOps;
+use burn_backend::ops::TransactionOps;
 use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError, GraphUnsupported};
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 

@@ -102,9 +102,7 @@ impl Device for KilnDevice {
             1 => KilnDevice::Cuda(id.index_id as usize),
             2 => KilnDevice::Hip(id.index_id as usize),
             3 => KilnDevice::Interp,
-            other => panic!(
-                "Kiln has device types 0 (cpu), 1 (cuda), 2 (hip) and 3 (interp), got {other}"
-            ),
+            other => panic!("Kiln has device types 0 (cpu), 1 (cuda), 2 (hip) and 3 (interp), got {other}"),
         }
     }
 
@@ -116,12 +114,7 @@ impl Device for KilnDevice {
 
 impl DeviceOps for KilnDevice {
     fn defaults(&self) -> DeviceSettings {
-        DeviceSettings::new(
-            DType::F32,
-            DType::I32,
-            DType::Bool(BoolStore::Native),
-            Default::default(),
-        )
+        DeviceSettings::new(DType::F32, DType::I32, DType::Bool(BoolStore::Native), Default::default())
     }
 }
 
@@ -131,13 +124,9 @@ mod tests {
 
     #[test]
     fn names_and_ids_round_trip() {
-        for device in [
-            KilnDevice::Cpu,
-            KilnDevice::Cuda(0),
-            KilnDevice::Cuda(2),
-            KilnDevice::Hip(1),
-            KilnDevice::Interp,
-        ] {
+        for device in
+            [KilnDevice::Cpu, KilnDevice::Cuda(0), KilnDevice::Cuda(2), KilnDevice::Hip(1), KilnDevice::Interp]
+        {
             assert_eq!(KilnDevice::parse(&device.to_string()), Some(device));
             assert_eq!(KilnDevice::from_id(device.to_id()), device);
         }

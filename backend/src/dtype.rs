@@ -86,10 +86,7 @@ fn int_bits(dtype: DType, i: i128) -> u64 {
             // |i| < 2^65: f64 to odd, then narrower, rounds once.
             let near = i as f64;
             let exact = near as i128 == i;
-            float_bits(
-                dtype,
-                to_odd(near, exact, (near.abs() as u128) < i.unsigned_abs()),
-            )
+            float_bits(dtype, to_odd(near, exact, (near.abs() as u128) < i.unsigned_abs()))
         }
         _ => i as u64 & (u64::MAX >> (64 - dtype.bits())),
     }
@@ -103,11 +100,7 @@ fn to_odd(near: f64, exact: bool, magnitude_is_less: bool) -> f64 {
     if exact || bits & 1 == 1 {
         return near;
     }
-    f64::from_bits(if magnitude_is_less {
-        bits + 1
-    } else {
-        bits - 1
-    })
+    f64::from_bits(if magnitude_is_less { bits + 1 } else { bits - 1 })
 }
 
 /// As [`to_odd`], from f64 to f32.
@@ -117,11 +110,7 @@ fn narrow_odd(x: f64) -> f32 {
     if near.is_nan() || f64::from(near) == x || bits & 1 == 1 {
         return near;
     }
-    f32::from_bits(if f64::from(near).abs() < x.abs() {
-        bits + 1
-    } else {
-        bits - 1
-    })
+    f32::from_bits(if f64::from(near).abs() < x.abs() { bits + 1 } else { bits - 1 })
 }
 
 #[cfg(test)]
@@ -143,10 +132,7 @@ mod tests {
         assert_eq!(i(DType::I8, -1), 0xff);
         assert_eq!(i(DType::U32, -1), 0xffff_ffff);
         assert_eq!(scalar_bits(DType::U64, Scalar::UInt(u64::MAX)), u64::MAX);
-        assert_eq!(
-            scalar_bits(DType::I32, Scalar::Float(-1e20)),
-            i32::MIN as u32 as u64
-        );
+        assert_eq!(scalar_bits(DType::I32, Scalar::Float(-1e20)), i32::MIN as u32 as u64);
     }
 
     #[test]
@@ -154,25 +140,13 @@ mod tests {
         // 1 + 2^-11 is a tie in f16; a hair above it must go up, though f32 cannot see the hair.
         let hair = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
         assert_eq!(scalar_bits(DType::F16, Scalar::Float(hair)), 0x3c01);
-        assert_eq!(
-            scalar_bits(DType::F16, Scalar::Float(1.0 + 2f64.powi(-11))),
-            0x3c00
-        );
+        assert_eq!(scalar_bits(DType::F16, Scalar::Float(1.0 + 2f64.powi(-11))), 0x3c00);
         let hair = 1.0 + 2f64.powi(-8) + 2f64.powi(-40);
         assert_eq!(scalar_bits(DType::Bf16, Scalar::Float(hair)), 0x3f81);
-        assert_eq!(
-            scalar_bits(DType::Bf16, Scalar::Int((1 << 62) + (1 << 54) + 1)),
-            0x5e81
-        );
-        assert_eq!(
-            scalar_bits(DType::Bf16, Scalar::Int((1 << 62) + (1 << 54))),
-            0x5e80
-        );
+        assert_eq!(scalar_bits(DType::Bf16, Scalar::Int((1 << 62) + (1 << 54) + 1)), 0x5e81);
+        assert_eq!(scalar_bits(DType::Bf16, Scalar::Int((1 << 62) + (1 << 54))), 0x5e80);
         assert_eq!(scalar_bits(DType::F16, Scalar::Float(1e300)), 0x7c00);
-        assert_eq!(
-            scalar_bits(DType::F16, Scalar::Float(f64::NEG_INFINITY)),
-            0xfc00
-        );
+        assert_eq!(scalar_bits(DType::F16, Scalar::Float(f64::NEG_INFINITY)), 0xfc00);
         assert!(f16::from_bits(scalar_bits(DType::F16, Scalar::Float(f64::NAN)) as u16).is_nan());
     }
 }

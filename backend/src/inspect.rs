@@ -73,7 +73,13 @@ impl Shape {
                 Step::Sort(s) => {
                     shape.sorts += 1;
                     shape.bytes += bytes(s.input) + bytes(s.output);
-                    shape.steps.push(format!("sort {:?} axis {}: {} = {}", s.dims.as_slice(), s.axis, s.output, s.input));
+                    shape.steps.push(format!(
+                        "sort {:?} axis {}: {} = {}",
+                        s.dims.as_slice(),
+                        s.axis,
+                        s.output,
+                        s.input
+                    ));
                 }
                 Step::Free(buf) => shape.steps.push(format!("free {buf}")),
             }
@@ -256,7 +262,8 @@ pub(crate) fn write_stats(machine: &Machine) {
         c.memory.kept,
         c.memory.allocations,
     );
-    let written = OpenOptions::new().create(true).append(true).open(path).and_then(|mut f| f.write_all(line.as_bytes()));
+    let written =
+        OpenOptions::new().create(true).append(true).open(path).and_then(|mut f| f.write_all(line.as_bytes()));
     if let Err(error) = written {
         warn(&format!("cannot write {} of {}: {error}", path.display(), knobs::KILN_STATS));
     }

@@ -116,16 +116,9 @@ pub fn get() -> &'static Knobs {
 fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
     Ok(Knobs {
-        device: parse(
-            &var,
-            KILN_DEVICE,
-            "cpu, cuda:N, hip:N or interp",
-            KilnDevice::parse,
-        )?
-        .unwrap_or(KilnDevice::Cpu),
+        device: parse(&var, KILN_DEVICE, "cpu, cuda:N, hip:N or interp", KilnDevice::parse)?.unwrap_or(KilnDevice::Cpu),
         fuse: parse(&var, KILN_FUSE, "on or off", switch)?.unwrap_or(true),
-        numerics: parse(&var, KILN_NUMERICS, "strict, default or fast", numerics)?
-            .unwrap_or(Numerics::Default),
+        numerics: parse(&var, KILN_NUMERICS, "strict, default or fast", numerics)?.unwrap_or(Numerics::Default),
         cache_dir: match var(KILN_CACHE_DIR) {
             Some(off) if off == "off" => None,
             Some(dir) => Some(PathBuf::from(dir)),
@@ -134,21 +127,14 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
                 .or_else(|| var("HOME").map(|home| PathBuf::from(home).join(".cache")))
                 .map(|dir| dir.join("kiln")),
         },
-        dump: parse(
-            &var,
-            KILN_DUMP,
-            "a list of graph, schedule, tile, layout, llvm, asm",
-            stages,
-        )?
-        .unwrap_or_default(),
+        dump: parse(&var, KILN_DUMP, "a list of graph, schedule, tile, layout, llvm, asm", stages)?.unwrap_or_default(),
         dump_dir: PathBuf::from(var(KILN_DUMP_DIR).unwrap_or_else(|| "kiln-dump".into())),
         dump_filter: var(KILN_DUMP_FILTER),
         threads: parse(&var, KILN_THREADS, "a number from 1", count)?.unwrap_or(processors),
         memory_limit: parse(&var, KILN_MEMORY_LIMIT, "bytes, as in 512M or 4G", bytes)?,
         stats: var(KILN_STATS).map(PathBuf::from),
         segment_ops: parse(&var, KILN_SEGMENT_OPS, "a number from 1", count)?.unwrap_or(1024),
-        segment_bytes: parse(&var, KILN_SEGMENT_BYTES, "bytes, as in 512M or 4G", bytes)?
-            .unwrap_or(1 << 30),
+        segment_bytes: parse(&var, KILN_SEGMENT_BYTES, "bytes, as in 512M or 4G", bytes)?.unwrap_or(1 << 30),
     })
 }
 
@@ -185,14 +171,7 @@ fn numerics(text: &str) -> Option<Numerics> {
 }
 
 fn stages(text: &str) -> Option<Vec<Stage>> {
-    text.split(',')
-        .map(|word| {
-            Stage::ALL
-                .iter()
-                .find(|(name, _)| *name == word.trim())
-                .map(|&(_, s)| s)
-        })
-        .collect()
+    text.split(',').map(|word| Stage::ALL.iter().find(|(name, _)| *name == word.trim()).map(|&(_, s)| s)).collect()
 }
 
 fn count(text: &str) -> Option<usize> {
@@ -228,22 +207,10 @@ mod tests {
 
     #[test]
     fn values_are_read() {
-        assert_eq!(
-            with(KILN_DEVICE, "interp").expect("valid").device,
-            KilnDevice::Interp
-        );
-        assert_eq!(
-            with(KILN_DEVICE, "cuda:3").expect("valid").device,
-            KilnDevice::Cuda(3)
-        );
-        assert_eq!(
-            with(KILN_MEMORY_LIMIT, "3M").expect("valid").memory_limit,
-            Some(3 << 20)
-        );
-        assert_eq!(
-            with(KILN_DUMP, "graph, asm").expect("valid").dump,
-            [Stage::Graph, Stage::Asm]
-        );
+        assert_eq!(with(KILN_DEVICE, "interp").expect("valid").device, KilnDevice::Interp);
+        assert_eq!(with(KILN_DEVICE, "cuda:3").expect("valid").device, KilnDevice::Cuda(3));
+        assert_eq!(with(KILN_MEMORY_LIMIT, "3M").expect("valid").memory_limit, Some(3 << 20));
+        assert_eq!(with(KILN_DUMP, "graph, asm").expect("valid").dump, [Stage::Graph, Stage::Asm]);
         assert_eq!(with(KILN_CACHE_DIR, "off").expect("valid").cache_dir, None);
     }
 
@@ -259,10 +226,7 @@ mod tests {
             (KILN_MEMORY_LIMIT, "much"),
         ] {
             let message = with(name, value).expect_err("not valid");
-            assert!(
-                message.contains(name) && message.contains("takes") && message.contains(value),
-                "{message}"
-            );
+            assert!(message.contains(name) && message.contains("takes") && message.contains(value), "{message}");
         }
     }
 }

@@ -63,13 +63,7 @@ impl Drop for KilnTensor {
 
 impl fmt::Debug for KilnTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "KilnTensor({:?} {:?} on {})",
-            self.value.shape.as_slice(),
-            self.value.dtype,
-            self.device()
-        )
+        write!(f, "KilnTensor({:?} {:?} on {})", self.value.shape.as_slice(), self.value.dtype, self.device())
     }
 }
 

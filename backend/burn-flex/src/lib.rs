@@ -9,10 +9,7 @@ pub use burn_kiln::{KilnDevice, KilnTensor};
 pub type FlexDevice = burn_kiln::KilnDevice;
 
 /// The machine that `KILN_DEVICE` names.
-#[expect(
-    non_upper_case_globals,
-    reason = "Burn uses the name as a type and as a value"
-)]
+#[expect(non_upper_case_globals, reason = "Burn uses the name as a type and as a value")]
 pub const FlexDevice: burn_kiln::KilnDevice = burn_kiln::KilnDevice::Chosen;
 
 #[doc(hidden)]

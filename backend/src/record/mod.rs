@@ -60,13 +60,9 @@ pub fn record_many(
     settle(op, &stream, inputs);
     stream.record(|stream, segment| {
         segment.begin(op);
-        let nodes: SmallVec<[Node; 8]> =
-            inputs.iter().map(|t| segment.operand(stream, t)).collect();
+        let nodes: SmallVec<[Node; 8]> = inputs.iter().map(|t| segment.operand(stream, t)).collect();
         let results = f(&mut Tape { segment }, &nodes);
-        let made = results
-            .into_iter()
-            .map(|(node, dtype)| segment.result(stream, node, dtype))
-            .collect();
+        let made = results.into_iter().map(|(node, dtype)| segment.result(stream, node, dtype)).collect();
         segment.end();
         made
     })
@@ -116,14 +112,9 @@ pub fn into_data(t: KilnTensor) -> Result<TensorData, ExecutionError> {
         value.stream.machine.wait();
     }
     match value.place.get() {
-        Some(Ok(place)) => {
-            run::read_place(place, &value.shape, value.dtype).map_err(ExecutionError::with_context)
-        }
+        Some(Ok(place)) => run::read_place(place, &value.shape, value.dtype).map_err(ExecutionError::with_context),
         Some(Err(failure)) => Err(value.stream.machine.take(failure)),
-        None => Err(ExecutionError::with_context(format!(
-            "the thread of device {} has ended",
-            t.device()
-        ))),
+        None => Err(ExecutionError::with_context(format!("the thread of device {} has ended", t.device()))),
     }
 }
 
@@ -164,11 +155,7 @@ pub fn sync(device: &KilnDevice) -> Result<(), ExecutionError> {
 
 /// Restarts the device's random numbers from a seed.
 pub fn seed(device: &KilnDevice, seed: u64) {
-    Machine::of(device)
-        .random
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .restart(seed);
+    Machine::of(device).random.lock().unwrap_or_else(std::sync::PoisonError::into_inner).restart(seed);
 }
 
 /// Records a constant tensor, which operations without operands start from.
@@ -179,9 +166,7 @@ pub fn full(
     dims: &[u64],
     out: BurnDType,
 ) -> KilnTensor {
-    record(op, device, [], out, |t, []| {
-        t.scalar(crate::dtype::to_kiln(out), value, dims)
-    })
+    record(op, device, [], out, |t, []| t.scalar(crate::dtype::to_kiln(out), value, dims))
 }
 
 /// Records one operation with one operand.

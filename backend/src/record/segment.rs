@@ -91,10 +91,7 @@ impl Segment {
     /// Starts an operation.
     pub(super) fn begin(&mut self, op: &'static str) {
         self.repair();
-        self.ops.push(OpMark {
-            name: op,
-            first: self.graph.nodes.len() as u32,
-        });
+        self.ops.push(OpMark { name: op, first: self.graph.nodes.len() as u32 });
     }
 
     /// An operation that panicked may have left slots without values; nothing uses them.
@@ -119,26 +116,13 @@ impl Segment {
     }
 
     /// The tensor of a result.
-    pub(super) fn result(
-        &mut self,
-        stream: &Arc<Stream>,
-        node: Node,
-        dtype: BurnDType,
-    ) -> KilnTensor {
+    pub(super) fn result(&mut self, stream: &Arc<Stream>, node: Node, dtype: BurnDType) -> KilnTensor {
         let data = &self.graph.nodes[node];
-        debug_assert_eq!(
-            data.dtype,
-            crate::dtype::to_kiln(dtype),
-            "the recorded node has another type"
-        );
+        debug_assert_eq!(data.dtype, crate::dtype::to_kiln(dtype), "the recorded node has another type");
         let value = Arc::new(Value {
             holders: AtomicU32::new(0),
             shape: Shape::from(
-                data.dims
-                    .iter()
-                    .map(|&n| n as usize)
-                    .collect::<smallvec::SmallVec<[usize; 6]>>()
-                    .as_slice(),
+                data.dims.iter().map(|&n| n as usize).collect::<smallvec::SmallVec<[usize; 6]>>().as_slice(),
             ),
             dtype,
             stream: Arc::clone(stream),
@@ -181,11 +165,7 @@ impl Segment {
 
     /// The seed and the number of the first of `count` random elements.
     pub(super) fn draw(&mut self, count: u64) -> (u64, u64) {
-        self.machine
-            .random
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .draw(count)
+        self.machine.random.lock().unwrap_or_else(PoisonError::into_inner).draw(count)
     }
 
     /// The segment as work, unless nobody wants anything of it; and its holds on its operands, to be let go once the
@@ -219,12 +199,8 @@ impl Segment {
             .enumerate()
             .map(|(number, t)| {
                 // The last holder is this segment itself.
-                let dead =
-                    t.value.holders.load(Acquire) == 1 && aliases.iter().all(|(i, _)| *i != number);
-                Operand {
-                    value: Arc::clone(&t.value),
-                    dead,
-                }
+                let dead = t.value.holders.load(Acquire) == 1 && aliases.iter().all(|(i, _)| *i != number);
+                Operand { value: Arc::clone(&t.value), dead }
             })
             .collect();
         for &node in &self.graph.outputs {

@@ -1,9 +1,7 @@
 //! The order of one user thread on one device: its open segment, and how it is handed over.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{
-    AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -76,9 +74,8 @@ pub(crate) fn with_fusing<T>(fuse: bool, f: impl FnOnce() -> T) -> T {
 }
 
 fn submit_own() {
-    let streams: SmallVec<[Arc<Stream>; 2]> = OWN
-        .try_with(|own| own.0.borrow().iter().cloned().collect())
-        .unwrap_or_default();
+    let streams: SmallVec<[Arc<Stream>; 2]> =
+        OWN.try_with(|own| own.0.borrow().iter().cloned().collect()).unwrap_or_default();
     streams.iter().for_each(|s| s.submit());
 }
 
@@ -118,10 +115,7 @@ impl Stream {
     }
 
     /// Adds to the open segment, and hands it over if it has become long.
-    pub(crate) fn record<T>(
-        self: &Arc<Self>,
-        f: impl FnOnce(&Arc<Stream>, &mut Segment) -> T,
-    ) -> T {
+    pub(crate) fn record<T>(self: &Arc<Self>, f: impl FnOnce(&Arc<Stream>, &mut Segment) -> T) -> T {
         let _recording = Recording::start();
         let mut segment = self.lock();
         let made = f(self, &mut segment);
@@ -152,11 +146,7 @@ impl Stream {
         }
         let next = SEGMENTS.fetch_add(1, AcqRel);
         let done = std::mem::replace(segment, Segment::new(next, self.machine));
-        let fuse = FUSE
-            .try_with(Cell::get)
-            .ok()
-            .flatten()
-            .unwrap_or(crate::knobs::get().fuse);
+        let fuse = FUSE.try_with(Cell::get).ok().flatten().unwrap_or(crate::knobs::get().fuse);
         if let Some((work, holds)) = done.close(self.number, fuse) {
             self.machine.send(Message::Run(work));
             drop(holds);

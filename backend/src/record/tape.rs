@@ -25,9 +25,7 @@ impl Tape<'_> {
 
     /// A number in the program's text, as a tensor; rounded once.
     pub fn literal(&mut self, dtype: DType, value: f64, dims: &[u64]) -> Node {
-        self.segment
-            .graph
-            .constant(dtype, float_bits(dtype, value), dims)
+        self.segment.graph.constant(dtype, float_bits(dtype, value), dims)
     }
 
     /// Random numbers, the next ones of the device.

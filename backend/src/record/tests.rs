@@ -86,7 +86,8 @@ fn scalars_are_bound_at_run_time() {
             })
         };
         assert_eq!(floats(scaled(1)), [1.0, 2.0]);
-        let (_, report) = inspect::record(&device, || (2..5).for_each(|k| assert_eq!(floats(scaled(k)), [k as f32, 2.0 * k as f32])));
+        let (_, report) =
+            inspect::record(&device, || (2..5).for_each(|k| assert_eq!(floats(scaled(k)), [k as f32, 2.0 * k as f32])));
         assert_eq!((report.planned(), report.compiled()), (0, 0), "another number is the same program");
         assert_eq!(report.kernels(), 3);
     }

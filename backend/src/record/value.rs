@@ -28,23 +28,10 @@ pub(crate) struct Value {
 
 impl Value {
     /// A value that lies somewhere already.
-    pub(crate) fn placed(
-        stream: Arc<Stream>,
-        shape: Shape,
-        dtype: BurnDType,
-        place: Place,
-    ) -> Arc<Value> {
+    pub(crate) fn placed(stream: Arc<Stream>, shape: Shape, dtype: BurnDType, place: Place) -> Arc<Value> {
         let node = Node::from_u32(0);
         let place = OnceLock::from(Ok(place));
-        Arc::new(Value {
-            holders: AtomicU32::new(0),
-            shape,
-            dtype,
-            stream,
-            segment: 0,
-            node,
-            place,
-        })
+        Arc::new(Value { holders: AtomicU32::new(0), shape, dtype, stream, segment: 0, node, place })
     }
 
     /// Whether nobody holds it.

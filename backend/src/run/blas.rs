@@ -372,12 +372,36 @@ mod cblas {
 
     unsafe extern "C" {
         pub(super) fn cblas_sgemm(
-            order: c_int, trans_a: c_int, trans_b: c_int, m: c_int, n: c_int, k: c_int, alpha: f32, a: *const f32,
-            lda: c_int, b: *const f32, ldb: c_int, beta: f32, c: *mut f32, ldc: c_int,
+            order: c_int,
+            trans_a: c_int,
+            trans_b: c_int,
+            m: c_int,
+            n: c_int,
+            k: c_int,
+            alpha: f32,
+            a: *const f32,
+            lda: c_int,
+            b: *const f32,
+            ldb: c_int,
+            beta: f32,
+            c: *mut f32,
+            ldc: c_int,
         );
         pub(super) fn cblas_dgemm(
-            order: c_int, trans_a: c_int, trans_b: c_int, m: c_int, n: c_int, k: c_int, alpha: f64, a: *const f64,
-            lda: c_int, b: *const f64, ldb: c_int, beta: f64, c: *mut f64, ldc: c_int,
+            order: c_int,
+            trans_a: c_int,
+            trans_b: c_int,
+            m: c_int,
+            n: c_int,
+            k: c_int,
+            alpha: f64,
+            a: *const f64,
+            lda: c_int,
+            b: *const f64,
+            ldb: c_int,
+            beta: f64,
+            c: *mut f64,
+            ldc: c_int,
         );
     }
 
@@ -409,7 +433,9 @@ mod cblas {
         };
         let (Ok(m), Ok(n), Ok(k)) = (c_int::try_from(m), c_int::try_from(n), c_int::try_from(k)) else { return false };
         // SAFETY: the views are valid for these sizes, and `shape` found leading distances that describe them.
-        unsafe { f(ROW_MAJOR, ta, tb, m, n, k, T::ONE, a.start, lda, b.start, ldb, T::default(), c.start.cast_mut(), ldc) };
+        unsafe {
+            f(ROW_MAJOR, ta, tb, m, n, k, T::ONE, a.start, lda, b.start, ldb, T::default(), c.start.cast_mut(), ldc)
+        };
         true
     }
 }
@@ -448,7 +474,13 @@ mod tests {
         }
     }
 
-    fn check(dtype: DType, (m, n, k): (u64, u64, u64), batch: u64, views: [(i64, i64, i64, i64); 2], threads: Option<usize>) {
+    fn check(
+        dtype: DType,
+        (m, n, k): (u64, u64, u64),
+        batch: u64,
+        views: [(i64, i64, i64, i64); 2],
+        threads: Option<usize>,
+    ) {
         let len = 40_000;
         let (a, b) = (bytes(dtype, len), bytes(dtype, len));
         let mut c = vec![0xffu8; (batch * m * n) as usize * dtype.bytes()];

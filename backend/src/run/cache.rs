@@ -67,7 +67,10 @@ impl Cache {
         let Some(folder) = &self.folder else { return };
         if let Err(error) = write(&path(folder, key), key, payload) {
             let name = crate::knobs::KILN_CACHE_DIR;
-            self.complain(&format!("cannot keep compiled kernels in {}: {error} ({name} names another folder, or off)", folder.display()));
+            self.complain(&format!(
+                "cannot keep compiled kernels in {}: {error} ({name} names another folder, or off)",
+                folder.display()
+            ));
         }
     }
 
@@ -142,7 +145,9 @@ mod tests {
             |bytes: &mut Vec<u8>| bytes.clear(),
             |bytes: &mut Vec<u8>| *bytes.last_mut().expect("not empty") ^= 1,
             |bytes: &mut Vec<u8>| bytes[MAGIC.len()] ^= 1,
-            |bytes: &mut Vec<u8>| *bytes = b"something else entirely, long enough to be an entry of some kind, or is it".to_vec(),
+            |bytes: &mut Vec<u8>| {
+                *bytes = b"something else entirely, long enough to be an entry of some kind, or is it".to_vec()
+            },
         ] {
             cache.put(&k, b"payload");
             let mut bytes = std::fs::read(&file).expect("kept");

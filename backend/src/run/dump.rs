@@ -19,7 +19,8 @@ pub(crate) fn write(stage: Stage, name: &str, text: impl FnOnce() -> String) {
     }
     let suffix = Stage::ALL.iter().find(|(_, s)| *s == stage).map_or("txt", |(name, _)| name);
     let folder: &PathBuf = &knobs::get().dump_dir;
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(format!("{name}.{suffix}")), text()));
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(format!("{name}.{suffix}")), text()));
     if let Err(error) = written {
         static ONCE: OnceLock<()> = OnceLock::new();
         ONCE.get_or_init(|| warn(&format!("cannot write dumps to {}: {error}", folder.display())));

@@ -112,7 +112,8 @@ impl Run<'_> {
             return Ok(Arc::clone(memory));
         }
         let data = &self.plan.buffers[buf];
-        let bytes = usize::try_from(data.len).ok().and_then(|n| n.checked_mul(data.dtype.bytes())).unwrap_or(usize::MAX);
+        let bytes =
+            usize::try_from(data.len).ok().and_then(|n| n.checked_mul(data.dtype.bytes())).unwrap_or(usize::MAX);
         let inherited = data.takes.and_then(|old| self.slot(old).memory.take()).filter(|m| m.len() >= bytes);
         let memory = match inherited {
             Some(memory) => memory,
@@ -143,7 +144,14 @@ impl Run<'_> {
     }
 
     /// Runs a kernel; gives the code of a failed check, or 0.
-    fn start(&self, kernel: &Kernel, program: usize, grid: [u32; 3], args: &[Arg], params: &[u64]) -> Result<u32, String> {
+    fn start(
+        &self,
+        kernel: &Kernel,
+        program: usize,
+        grid: [u32; 3],
+        args: &[Arg],
+        params: &[u64],
+    ) -> Result<u32, String> {
         match (kernel, self.engine) {
             (Kernel::Host(kernel), Engine::Host { pool, .. }) => {
                 let status = AtomicU32::new(0);
@@ -237,10 +245,17 @@ impl Run<'_> {
             let place = match self.slot(output.buffer).failed {
                 Some(cause) => Err(cause),
                 // An output without elements may have no step that writes it.
-                None => self.memory(output.buffer).map(|buffer| Place { buffer, layout: output.layout.clone(), len: self.length(output.buffer) as u64 }).map_err(|m| {
-                    self.failures.push(Broken { step: plan.steps.len(), message: m });
-                    self.failures.len() - 1
-                }),
+                None => self
+                    .memory(output.buffer)
+                    .map(|buffer| Place {
+                        buffer,
+                        layout: output.layout.clone(),
+                        len: self.length(output.buffer) as u64,
+                    })
+                    .map_err(|m| {
+                        self.failures.push(Broken { step: plan.steps.len(), message: m });
+                        self.failures.len() - 1
+                    }),
             };
             outputs.push(place);
         }

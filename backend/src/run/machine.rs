@@ -97,19 +97,14 @@ impl Machine {
         let machine: &'static Machine = Box::leak(Box::new(Machine {
             device,
             pool: Pool::new(knobs.memory_limit),
-            random: Mutex::new(Generator {
-                seed: entropy(),
-                drawn: 0,
-            }),
+            random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),
             queue,
             failures: Mutex::new(Vec::new()),
             inspected: Mutex::new(Vec::new()),
             orphans: Mutex::new(Vec::new()),
         }));
-        let started = std::thread::Builder::new()
-            .name(format!("kiln {device}"))
-            .spawn(move || serve(machine, inbox));
+        let started = std::thread::Builder::new().name(format!("kiln {device}")).spawn(move || serve(machine, inbox));
         if let Err(error) = started {
             drop(machines);
             panic!("cannot start the thread of device {device}: {error}");

@@ -86,10 +86,7 @@ fn class(len: usize) -> usize {
 impl Pool {
     /// An empty pool that holds at most `limit` bytes.
     pub(crate) fn new(limit: Option<u64>) -> Arc<Pool> {
-        Arc::new(Pool {
-            limit,
-            state: Mutex::new(State::default()),
-        })
+        Arc::new(Pool { limit, state: Mutex::new(State::default()) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -118,10 +115,8 @@ impl Pool {
                 block
             }
             None => {
-                let over = |usage: &Usage| {
-                    self.limit
-                        .is_some_and(|limit| usage.used + usage.kept + size as u64 > limit)
-                };
+                let over =
+                    |usage: &Usage| self.limit.is_some_and(|limit| usage.used + usage.kept + size as u64 > limit);
                 if over(&state.usage) {
                     state.release();
                 }
@@ -145,21 +140,12 @@ impl Pool {
         usage.blocks += 1;
         usage.allocations += 1;
         let home = Home::Pool(Arc::clone(self), size);
-        Ok(Arc::new(Buffer {
-            start: block.0,
-            len: size,
-            home,
-            shared: AtomicBool::new(false),
-        }))
+        Ok(Arc::new(Buffer { start: block.0, len: size, home, shared: AtomicBool::new(false) }))
     }
 
     fn exhausted(&self, len: usize, usage: &Usage) -> String {
         let limit = match self.limit {
-            Some(limit) => format!(
-                " of {} allowed by {}",
-                Size(limit),
-                crate::knobs::KILN_MEMORY_LIMIT
-            ),
+            Some(limit) => format!(" of {} allowed by {}", Size(limit), crate::knobs::KILN_MEMORY_LIMIT),
             None => String::new(),
         };
         format!(
@@ -209,14 +195,8 @@ impl Block {
 impl Buffer {
     fn nothing() -> Buffer {
         // An aligned address that is never followed.
-        let start =
-            NonNull::new(std::ptr::without_provenance_mut(ALIGN)).unwrap_or(NonNull::dangling());
-        Buffer {
-            start,
-            len: 0,
-            home: Home::Nothing,
-            shared: AtomicBool::new(false),
-        }
+        let start = NonNull::new(std::ptr::without_provenance_mut(ALIGN)).unwrap_or(NonNull::dangling());
+        Buffer { start, len: 0, home: Home::Nothing, shared: AtomicBool::new(false) }
     }
 
     /// Somebody's bytes as a buffer, if they are aligned.
@@ -224,12 +204,7 @@ impl Buffer {
         let (address, len) = (bytes.as_ptr(), bytes.len());
         match NonNull::new(address.cast_mut()) {
             Some(start) if len > 0 && (address as usize).is_multiple_of(ALIGN) => {
-                Ok(Arc::new(Buffer {
-                    start,
-                    len,
-                    home: Home::Foreign(bytes),
-                    shared: AtomicBool::new(true),
-                }))
+                Ok(Arc::new(Buffer { start, len, home: Home::Foreign(bytes), shared: AtomicBool::new(true) }))
             }
             _ => Err(bytes),
         }
@@ -297,19 +272,7 @@ mod tests {
 
     #[test]
     fn classes_waste_little() {
-        for len in [
-            1,
-            63,
-            64,
-            65,
-            1000,
-            1024,
-            1025,
-            4097,
-            1 << 20,
-            (1 << 20) + 1,
-            123_456_789,
-        ] {
+        for len in [1, 63, 64, 65, 1000, 1024, 1025, 4097, 1 << 20, (1 << 20) + 1, 123_456_789] {
             let size = class(len);
             assert!(size >= len && size.is_multiple_of(ALIGN), "{len} in {size}");
             assert!(size <= len + len / 16 + ALIGN, "{len} in {size}");
@@ -347,14 +310,9 @@ mod tests {
     fn the_limit_is_an_error_and_kept_blocks_yield_first() {
         let pool = Pool::new(Some(1 << 20));
         drop(pool.allocate(700 << 10).expect("fits"));
-        let big = pool
-            .allocate(800 << 10)
-            .expect("fits once the kept block is gone");
+        let big = pool.allocate(800 << 10).expect("fits once the kept block is gone");
         let message = pool.allocate(300 << 10).err().expect("too much");
-        assert!(
-            message.contains("300.0 KiB wanted") && message.contains("KILN_MEMORY_LIMIT"),
-            "{message}"
-        );
+        assert!(message.contains("300.0 KiB wanted") && message.contains("KILN_MEMORY_LIMIT"), "{message}");
         drop(big);
         assert!(pool.allocate(300 << 10).is_ok());
     }

@@ -19,20 +19,12 @@ pub(crate) struct Place {
 }
 
 /// Keeps or copies data that comes in.
-pub(crate) fn place_bytes(
-    pool: &Arc<Pool>,
-    bytes: Bytes,
-    shape: &Shape,
-    dtype: BurnDType,
-) -> Result<Place, String> {
+pub(crate) fn place_bytes(pool: &Arc<Pool>, bytes: Bytes, shape: &Shape, dtype: BurnDType) -> Result<Place, String> {
     let dims: Dims = shape.iter().map(|&n| n as u64).collect();
     let buffer = match dtype {
         // One byte each here, and 0 or 1 whatever came in.
         BurnDType::Bool(BoolStore::U32) => {
-            let small: Vec<u8> = bytes
-                .chunks_exact(4)
-                .map(|word| word.iter().any(|&b| b != 0) as u8)
-                .collect();
+            let small: Vec<u8> = bytes.chunks_exact(4).map(|word| word.iter().any(|&b| b != 0) as u8).collect();
             copy_in(pool, &small)?
         }
         BurnDType::Bool(BoolStore::U8) => {
@@ -55,21 +47,13 @@ fn copy_in(pool: &Arc<Pool>, bytes: &[u8]) -> Result<Arc<Buffer>, String> {
 }
 
 /// Copies a value out, in row-major order.
-pub(crate) fn read_place(
-    place: &Place,
-    shape: &Shape,
-    dtype: BurnDType,
-) -> Result<TensorData, String> {
+pub(crate) fn read_place(place: &Place, shape: &Shape, dtype: BurnDType) -> Result<TensorData, String> {
     let dims: Dims = shape.iter().map(|&n| n as u64).collect();
     let mut out = gather(place, to_kiln(dtype).bytes(), &dims)?;
     if dtype == BurnDType::Bool(BoolStore::U32) {
-        out = out
-            .iter()
-            .flat_map(|&b| u32::from(b).to_ne_bytes())
-            .collect();
+        out = out.iter().flat_map(|&b| u32::from(b).to_ne_bytes()).collect();
     }
-    TensorData::try_from_bytes(Bytes::from_bytes_vec(out), shape.clone(), dtype)
-        .map_err(|e| e.to_string())
+    TensorData::try_from_bytes(Bytes::from_bytes_vec(out), shape.clone(), dtype).map_err(|e| e.to_string())
 }
 
 /// A value's bytes in row-major order; `width` is that of an element.
@@ -80,19 +64,9 @@ pub(crate) fn gather(place: &Place, width: usize, dims: &[u64]) -> Result<Vec<u8
     if count > 0 {
         let (low, high) = extent(&place.layout, dims);
         if low < 0 || (high as usize + 1) * width > from.len() {
-            return Err(format!(
-                "elements {low} to {high} leave a buffer of {} bytes",
-                from.len()
-            ));
+            return Err(format!("elements {low} to {high} leave a buffer of {} bytes", from.len()));
         }
-        copy_rows(
-            from,
-            width,
-            place.layout.offset,
-            &place.layout.strides,
-            dims,
-            &mut out,
-        );
+        copy_rows(from, width, place.layout.offset, &place.layout.strides, dims, &mut out);
     }
     Ok(out)
 }
@@ -109,14 +83,7 @@ fn extent(layout: &Layout, dims: &[u64]) -> (i64, i64) {
 }
 
 /// Appends the elements of a strided block, the last axis innermost.
-fn copy_rows(
-    from: &[u8],
-    width: usize,
-    offset: i64,
-    strides: &[i64],
-    dims: &[u64],
-    out: &mut Vec<u8>,
-) {
+fn copy_rows(from: &[u8], width: usize, offset: i64, strides: &[i64], dims: &[u64], out: &mut Vec<u8>) {
     // Trailing axes without gaps are one run of bytes.
     let mut run = 1u64;
     let mut outer = dims.len();
@@ -155,76 +122,19 @@ mod tests {
     fn read(layout: Layout, shape: &[usize], values: &[i32]) -> Vec<i32> {
         let pool = Pool::new(None);
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
-        let place = Place {
-            buffer: copy_in(&pool, &bytes).expect("fits"),
-            layout,
-            len: bytes.len() as u64,
-        };
-        read_place(&place, &Shape::from(shape), BurnDType::I32)
-            .expect("inside")
-            .try_to_vec()
-            .expect("i32")
+        let place = Place { buffer: copy_in(&pool, &bytes).expect("fits"), layout, len: bytes.len() as u64 };
+        read_place(&place, &Shape::from(shape), BurnDType::I32).expect("inside").try_to_vec().expect("i32")
     }
 
     #[test]
     fn views_are_read_in_row_major_order() {
         let v: Vec<i32> = (0..6).collect();
         assert_eq!(read(Layout::contiguous(&[2, 3]), &[2, 3], &v), v);
-        assert_eq!(
-            read(
-                Layout {
-                    offset: 0,
-                    strides: smallvec![1, 3]
-                },
-                &[3, 2],
-                &v
-            ),
-            [0, 3, 1, 4, 2, 5]
-        );
-        assert_eq!(
-            read(
-                Layout {
-                    offset: 5,
-                    strides: smallvec![-3, -1]
-                },
-                &[2, 3],
-                &v
-            ),
-            [5, 4, 3, 2, 1, 0]
-        );
-        assert_eq!(
-            read(
-                Layout {
-                    offset: 1,
-                    strides: smallvec![0, 2]
-                },
-                &[2, 2],
-                &v
-            ),
-            [1, 3, 1, 3]
-        );
-        assert_eq!(
-            read(
-                Layout {
-                    offset: 4,
-                    strides: smallvec![]
-                },
-                &[],
-                &v
-            ),
-            [4]
-        );
-        assert_eq!(
-            read(
-                Layout {
-                    offset: 0,
-                    strides: smallvec![1, 1]
-                },
-                &[2, 0],
-                &v
-            ),
-            [0; 0]
-        );
+        assert_eq!(read(Layout { offset: 0, strides: smallvec![1, 3] }, &[3, 2], &v), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(read(Layout { offset: 5, strides: smallvec![-3, -1] }, &[2, 3], &v), [5, 4, 3, 2, 1, 0]);
+        assert_eq!(read(Layout { offset: 1, strides: smallvec![0, 2] }, &[2, 2], &v), [1, 3, 1, 3]);
+        assert_eq!(read(Layout { offset: 4, strides: smallvec![] }, &[], &v), [4]);
+        assert_eq!(read(Layout { offset: 0, strides: smallvec![1, 1] }, &[2, 0], &v), [0; 0]);
     }
 
     #[test]
@@ -232,10 +142,7 @@ mod tests {
         let pool = Pool::new(None);
         let place = Place {
             buffer: copy_in(&pool, &[0; 64]).expect("fits"),
-            layout: Layout {
-                offset: 0,
-                strides: smallvec![1],
-            },
+            layout: Layout { offset: 0, strides: smallvec![1] },
             len: 64,
         };
         assert!(read_place(&place, &Shape::from([17]), BurnDType::I32).is_err());
@@ -250,8 +157,7 @@ mod tests {
         ] {
             let pool = Pool::new(None);
             let (shape, dtype) = (Shape::from([3]), BurnDType::Bool(store));
-            let place = place_bytes(&pool, Bytes::from_bytes_vec(raw.clone()), &shape, dtype)
-                .expect("fits");
+            let place = place_bytes(&pool, Bytes::from_bytes_vec(raw.clone()), &shape, dtype).expect("fits");
             let data = read_place(&place, &shape, dtype).expect("inside");
             assert_eq!(data.as_bytes(), raw);
             assert_eq!(data.dtype(), dtype);

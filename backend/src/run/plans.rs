@@ -65,7 +65,8 @@ impl Plans {
             dump::write(Stage::Tile, &program.name, || program.to_string());
         }
         let ready = Rc::new(Ready { plan, kernels: found, shape });
-        let entry = Entry { graph: graph.clone(), inputs, options: options.clone(), ready: Rc::clone(&ready), used: clock };
+        let entry =
+            Entry { graph: graph.clone(), inputs, options: options.clone(), ready: Rc::clone(&ready), used: clock };
         self.entries.entry(hash).or_default().push(entry);
         self.count += 1;
         if self.count > KEPT {

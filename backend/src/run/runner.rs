@@ -130,7 +130,8 @@ impl Runner {
             .iter()
             .enumerate()
             .map(|(number, broken)| {
-                let hit: Vec<usize> = (0..outputs.len()).filter(|&i| outputs[i].as_ref().err() == Some(&number)).collect();
+                let hit: Vec<usize> =
+                    (0..outputs.len()).filter(|&i| outputs[i].as_ref().err() == Some(&number)).collect();
                 self.failure(work, describe(work, &hit, rows(ready, broken), &broken.message))
             })
             .collect();
@@ -230,9 +231,11 @@ fn spread(work: &mut Work, places: &[Result<Place, Failure>]) {
         }
     });
     // Another program than the one that was hashed.
-    work.hash = work.graph.outputs.iter().fold(work.hash.rotate_left(17), |h, n| {
-        (h ^ u64::from(n.as_u32())).wrapping_mul(0x100_0000_01b3)
-    });
+    work.hash = work
+        .graph
+        .outputs
+        .iter()
+        .fold(work.hash.rotate_left(17), |h, n| (h ^ u64::from(n.as_u32())).wrapping_mul(0x100_0000_01b3));
 }
 
 /// The operation that a node belongs to.

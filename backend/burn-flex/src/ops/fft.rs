@@ -33,7 +33,5 @@ transforms! {
 
 fn absent(name: &str, tensor: &KilnTensor, dim: usize, n: Option<usize>) -> ! {
     let shape = tensor.shape().as_slice();
-    panic!(
-        "Kiln has no Fourier transform yet: `{name}` of {shape:?} along axis {dim}, length {n:?}"
-    )
+    panic!("Kiln has no Fourier transform yet: `{name}` of {shape:?} along axis {dim}, length {n:?}")
 }
