@@ -3,6 +3,7 @@
 use super::super::affine::{Affine, Axis};
 use super::super::expr::Expr;
 use super::super::group::Body;
+use super::across;
 use super::collapse::collapse;
 use super::context::{Emitter, Point};
 use super::reduce::{self, Across, Lanes};
@@ -78,7 +79,11 @@ fn lanes(graph: &Graph, body: &Body, terms: u64) -> Lanes {
         near.map(|(node, _)| graph.dtype(node).bytes() as u64).sum()
     };
     match beside(across) > beside(along) {
-        true => Lanes::Across(Across { height: TILE, width: 16, unrolled: false }),
+        true => {
+            let inner = across.map_or(1, |axis| axes[axis as usize].extent);
+            let width = inner.min(TILE.into()).next_power_of_two().max(16) as u32;
+            Lanes::Across(Across { height: across::ROWS, width, unrolled: false })
+        }
         false => Lanes::Along,
     }
 }

@@ -1,6 +1,7 @@
 //! Turns groups into tile programs: which axis the lanes follow, which loops run around them, which sizes are
 //! arguments.  Knows no machine but the number of elements that a tile should have.
 
+pub mod across;
 pub mod collapse;
 pub mod combine;
 pub mod context;

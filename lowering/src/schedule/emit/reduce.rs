@@ -24,7 +24,7 @@ pub enum Lanes {
 pub struct Across {
     /// Terms in a tile.
     pub height: u32,
-    /// Rows in a tile.
+    /// Points of the other axes in a tile.
     pub width: u32,
     /// Whether one tile holds all terms.
     pub unrolled: bool,
@@ -33,7 +33,7 @@ pub struct Across {
 /// The reduced axes as one index.
 pub struct Terms {
     /// Number of terms, as a value.
-    count: Value,
+    pub(super) count: Value,
     /// Extents of all reduced axes but the first.
     divisors: Vec<Value>,
     /// Where the reduced axes start among all.
@@ -84,8 +84,8 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
         let visit = Visit { body, terms, folds, stores: full };
         let results = match lanes {
             Lanes::Across(Across { height, width, unrolled: true }) => visit.unrolled(e, point, height, width),
-            Lanes::Across(Across { width, .. }) => visit.looped(e, point, Some(width)),
-            Lanes::Along => visit.looped(e, point, None),
+            Lanes::Across(across) => visit.across(e, point, across),
+            Lanes::Along => visit.along(e, point),
         };
         for (&i, result) in visit.folds.iter().zip(results) {
             point.reduced[i] = Some(result);
@@ -98,11 +98,11 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
 }
 
 /// One pass over the terms.
-struct Visit<'a> {
-    body: &'a Body,
-    terms: &'a Terms,
-    folds: Vec<usize>,
-    stores: Vec<usize>,
+pub(super) struct Visit<'a> {
+    pub(super) body: &'a Body,
+    pub(super) terms: &'a Terms,
+    pub(super) folds: Vec<usize>,
+    pub(super) stores: Vec<usize>,
 }
 
 impl Visit<'_> {
@@ -134,7 +134,7 @@ impl Visit<'_> {
     }
 
     /// Halves the lanes of carried tiles until one is left, for each reduction.
-    fn halve(&self, e: &mut Emitter, carried: &[Carried]) -> Vec<Carried> {
+    pub(super) fn halve(&self, e: &mut Emitter, carried: &[Carried]) -> Vec<Carried> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds
             .zip(carried)
@@ -147,7 +147,7 @@ impl Visit<'_> {
             .collect()
     }
 
-    fn results(&self, e: &mut Emitter, carried: &[Carried]) -> Vec<Value> {
+    pub(super) fn results(&self, e: &mut Emitter, carried: &[Carried]) -> Vec<Value> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds
             .zip(carried)
@@ -158,7 +158,7 @@ impl Visit<'_> {
             .collect()
     }
 
-    fn hoist(&self, e: &mut Emitter, point: &mut Point) {
+    pub(super) fn hoist(&self, e: &mut Emitter, point: &mut Point) {
         let folds = self.folds.iter().map(|&i| self.body.folds[i].input);
         for ex in folds.chain(self.stores.iter().map(|&i| self.body.stores[i].value)) {
             e.hoist(ex, point);
@@ -179,29 +179,14 @@ impl Visit<'_> {
         self.results(e, &halved)
     }
 
-    /// Chunk by chunk, each by [`LANES`] lanes; `width` rows side by side, or one.
-    fn looped(&self, e: &mut Emitter, point: &mut Point, width: Option<u32>) -> Vec<Value> {
-        let across = width.is_some();
-        let shape: Vec<u32> = std::iter::once(LANES as u32).chain(width).collect();
-        let lanes = terms_in_tile(e, LANES as u32, across);
+    /// Chunk by chunk, each by [`LANES`] lanes side by side in a tile.
+    fn along(&self, e: &mut Emitter, point: &mut Point) -> Vec<Value> {
+        let shape = [LANES as u32];
+        let lanes = terms_in_tile(e, LANES as u32, false);
         let (zero, step, chunk) = (e.int(0), e.int(LANES as i64), e.int(CHUNK as i64));
         self.hoist(e, point);
         if self.folds.is_empty() {
-            let full = full_end(e, zero, self.terms.count, LANES as u32);
-            e.for_loop((zero, full, step), &[], |e, start, _| {
-                let index = e.op(Pointwise::Add, start, lanes);
-                let mut inner = self.terms.at(e, point, index, None);
-                self.write(e, &mut inner);
-                Vec::new()
-            });
-            let rest = e.op(Pointwise::Lt, full, self.terms.count);
-            e.if_then(rest, &[], |e| {
-                let index = e.op(Pointwise::Add, full, lanes);
-                let mask = e.op(Pointwise::Lt, index, self.terms.count);
-                let mut inner = self.terms.at(e, point, index, Some(mask));
-                self.write(e, &mut inner);
-                Vec::new()
-            });
+            self.write_all(e, point, lanes, LANES as u32);
             return Vec::new();
         }
         let initial = self.initial(e, &shape);
@@ -209,18 +194,7 @@ impl Visit<'_> {
         let flat = e.for_loop((zero, count, chunk), &initial.concat(), |e, low, sums| {
             let high = e.op(Pointwise::Add, low, chunk);
             let high = e.op(Pointwise::Min, high, count);
-            let full = full_end(e, low, high, LANES as u32);
-            let initial = self.initial(e, &shape);
-            let lanes_sum = e.for_loop((low, full, step), &initial.concat(), |e, start, lanes_sum| {
-                let index = e.op(Pointwise::Add, start, lanes);
-                self.accumulate(e, point, index, None, lanes_sum, &shape)
-            });
-            let rest = e.op(Pointwise::Lt, full, high);
-            let lanes_sum = e.if_then(rest, &lanes_sum, |e| {
-                let index = e.op(Pointwise::Add, full, lanes);
-                let mask = e.op(Pointwise::Lt, index, high);
-                self.accumulate(e, point, index, Some(mask), &lanes_sum, &shape)
-            });
+            let lanes_sum = self.steps(e, point, (low, high, step), (lanes, &shape), LANES as u32);
             let partial = self.halve(e, &self.split(&lanes_sum));
             // Chunk number c is term number c of the next level: its lane is c mod LANES.
             let number = e.op(Pointwise::Div, low, chunk);
@@ -228,20 +202,84 @@ impl Visit<'_> {
             let lane = e.op(Pointwise::And, number, lane_mask);
             let here = e.op(Pointwise::Eq, lanes, lane);
             let sums = self.split(sums);
-            let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
-            let mut next = Vec::new();
-            for ((kind, sum), partial) in folds.zip(&sums).zip(&partial) {
-                let wide: Carried = partial.iter().map(|&p| e.b.broadcast(p, &shape)).collect();
-                let joined = combine(&mut e.b, kind, sum, &wide);
-                next.extend(joined.iter().zip(sum).map(|(&j, &s)| e.b.map(Pointwise::Select, &[here, j, s])));
-            }
-            next
+            let joined = self.join(e, &sums, &partial, &shape);
+            self.place(e, here, &joined, &sums, &shape)
         });
         let halved = self.halve(e, &self.split(&flat));
         self.results(e, &halved)
     }
 
-    fn accumulate(
+    /// Feeds the terms `low..high` in steps, each step a tile of `size` terms: full tiles, then what is left.
+    pub(super) fn steps(
+        &self,
+        e: &mut Emitter,
+        point: &Point,
+        (low, high, step): (Value, Value, Value),
+        (lanes, shape): (Value, &[u32]),
+        reach: u32,
+    ) -> Vec<Value> {
+        let full = full_end(e, low, high, reach);
+        let initial = self.initial(e, shape);
+        let sums = e.for_loop((low, full, step), &initial.concat(), |e, start, sums| {
+            let index = e.op(Pointwise::Add, start, lanes);
+            self.accumulate(e, point, index, None, sums, shape)
+        });
+        let rest = e.op(Pointwise::Lt, full, high);
+        e.if_then(rest, &sums, |e| {
+            let index = e.op(Pointwise::Add, full, lanes);
+            let mask = e.op(Pointwise::Lt, index, high);
+            self.accumulate(e, point, index, Some(mask), &sums, shape)
+        })
+    }
+
+    /// Writes what is complete, visiting all terms in tiles of `size`.
+    pub(super) fn write_all(&self, e: &mut Emitter, point: &Point, lanes: Value, size: u32) {
+        let (zero, step, count) = (e.int(0), e.int(size.into()), self.terms.count);
+        let full = full_end(e, zero, count, size);
+        e.for_loop((zero, full, step), &[], |e, start, _| {
+            let index = e.op(Pointwise::Add, start, lanes);
+            let mut inner = self.terms.at(e, point, index, None);
+            self.write(e, &mut inner);
+            Vec::new()
+        });
+        let rest = e.op(Pointwise::Lt, full, count);
+        e.if_then(rest, &[], |e| {
+            let index = e.op(Pointwise::Add, full, lanes);
+            let mask = e.op(Pointwise::Lt, index, count);
+            let mut inner = self.terms.at(e, point, index, Some(mask));
+            self.write(e, &mut inner);
+            Vec::new()
+        });
+    }
+
+    /// `left ∘ right`, with `right` repeated to `shape`.
+    pub(super) fn join(&self, e: &mut Emitter, left: &[Carried], right: &[Carried], shape: &[u32]) -> Vec<Carried> {
+        let kinds = self.folds.iter().map(|&i| self.body.folds[i].kind);
+        let joined = kinds.zip(left.iter().zip(right)).map(|(kind, (l, r))| {
+            let wide: Carried = r.iter().map(|&p| e.b.broadcast(p, shape)).collect();
+            combine(&mut e.b, kind, l, &wide)
+        });
+        joined.collect()
+    }
+
+    /// `values` where `here` holds, elsewhere `others`.
+    pub(super) fn place(
+        &self,
+        e: &mut Emitter,
+        here: Value,
+        values: &[Carried],
+        others: &[Carried],
+        shape: &[u32],
+    ) -> Vec<Value> {
+        let pairs = values.iter().flatten().zip(others.iter().flatten());
+        let placed = pairs.map(|(&v, &other)| {
+            let v = e.b.broadcast(v, shape);
+            e.b.map(Pointwise::Select, &[here, v, other])
+        });
+        placed.collect()
+    }
+
+    pub(super) fn accumulate(
         &self,
         e: &mut Emitter,
         outer: &Point,
@@ -258,7 +296,7 @@ impl Visit<'_> {
         folds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (s, x))| combine(&mut e.b, kind, s, x)).collect()
     }
 
-    fn initial(&self, e: &mut Emitter, shape: &[u32]) -> Vec<Vec<Value>> {
+    pub(super) fn initial(&self, e: &mut Emitter, shape: &[u32]) -> Vec<Vec<Value>> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds
             .map(|fold| {
@@ -270,7 +308,7 @@ impl Visit<'_> {
     }
 
     /// Carried values, one or two per reduction.
-    fn split(&self, flat: &[Value]) -> Vec<Carried> {
+    pub(super) fn split(&self, flat: &[Value]) -> Vec<Carried> {
         let mut rest = flat.iter().copied();
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds.map(|fold| rest.by_ref().take(if fold.kind.is_arg() { 2 } else { 1 }).collect()).collect()
@@ -278,7 +316,7 @@ impl Visit<'_> {
 }
 
 /// `0 … n−1` as index values, in a trailing or, across rows, a leading axis.
-fn terms_in_tile(e: &mut Emitter, n: u32, across: bool) -> Value {
+pub(super) fn terms_in_tile(e: &mut Emitter, n: u32, across: bool) -> Value {
     let terms = e.b.arange(n);
     let terms = e.b.cast(terms, e.index);
     debug_assert!(e.b.ty(terms) == &Type::tile(e.index, &[n]));
