@@ -81,7 +81,7 @@ fn lanes(graph: &Graph, body: &Body, terms: u64) -> Lanes {
     match beside(across) > beside(along) {
         true => {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
-            let width = inner.min(TILE.into()).next_power_of_two().max(16) as u32;
+            let width = inner.min(32).next_power_of_two().max(16) as u32;
             Lanes::Across(Across { height: across::ROWS, width, unrolled: false })
         }
         false => Lanes::Along,
