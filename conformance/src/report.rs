@@ -27,11 +27,8 @@ fn append(kind: &str, name: &str, count: usize) {
         return;
     };
     let line = format!("{{\"kind\":\"{kind}\",\"name\":\"{name}\",\"count\":{count}}}\n");
-    let written = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .and_then(|mut file| file.write_all(line.as_bytes()));
+    let written =
+        OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
     if let Err(error) = written {
         panic!("{VARIABLE} names {}: {error}", path.display());
     }

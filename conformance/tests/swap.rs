@@ -64,17 +64,10 @@ fn two_lines_swap_the_backend() {
     let app = scratch.join("line-fit");
     let stats = app.join("stats.json");
     fs::create_dir_all(app.join("src")).expect("the build folder is writable");
-    let swap = SWAP.replace(
-        "PATH",
-        &root.join("backend/burn-flex").display().to_string(),
-    );
-    write(
-        &app.join("Cargo.toml"),
-        &format!("{}{swap}", MANIFEST.trim_start()),
-    );
+    let swap = SWAP.replace("PATH", &root.join("backend/burn-flex").display().to_string());
+    write(&app.join("Cargo.toml"), &format!("{}{swap}", MANIFEST.trim_start()));
     write(&app.join("src/main.rs"), PROGRAM.trim_start());
-    fs::copy(root.join("Cargo.lock"), app.join("Cargo.lock"))
-        .expect("the workspace has a lock file");
+    fs::copy(root.join("Cargo.lock"), app.join("Cargo.lock")).expect("the workspace has a lock file");
     drop(fs::remove_file(&stats));
 
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -83,23 +76,14 @@ fn two_lines_swap_the_backend() {
         .args(["--config", "profile.dev.debug='line-tables-only'"])
         .args(["--config", "profile.dev.package.'*'.opt-level=1"])
         .args(["--config", "profile.dev.package.'*'.debug=false"])
-        .env(
-            "CARGO_TARGET_DIR",
-            scratch
-                .parent()
-                .expect("the folder for tests is in the build folder"),
-        )
+        .env("CARGO_TARGET_DIR", scratch.parent().expect("the folder for tests is in the build folder"))
         .env("KILN_STATS", &stats)
         .current_dir(&app)
         .output()
         .expect("cargo starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim(),
-        "f(0) = 1.00, f(3) = 7.00",
-        "{errors}"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "f(0) = 1.00, f(3) = 7.00", "{errors}");
 
     let told = fs::read_to_string(&stats).expect("Kiln ran, and wrote down what it did");
     for what in ["ops", "launches"] {
@@ -109,10 +93,7 @@ fn two_lines_swap_the_backend() {
 
 fn workspace() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
-    Path::new(&package)
-        .parent()
-        .expect("the package lies in the workspace")
-        .to_path_buf()
+    Path::new(&package).parent().expect("the package lies in the workspace").to_path_buf()
 }
 
 /// An unchanged file keeps its time, and cargo rebuilds nothing.
@@ -125,10 +106,7 @@ fn write(path: &Path, text: &str) {
 
 /// The number under a key of the last JSON line.
 fn count(text: &str, key: &str) -> u64 {
-    let line = text
-        .lines()
-        .rfind(|line| line.starts_with('{'))
-        .unwrap_or_default();
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(line).expect("statistics are JSON");
     value[key].as_u64().unwrap_or(0)
 }

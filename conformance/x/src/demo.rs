@@ -43,26 +43,19 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
     println!("\n{}", report::side_by_side(&kiln, &flex));
     let apart = 100.0 * (kiln.run.accuracy - flex.run.accuracy).abs();
     if apart > ACCURACY_TOLERANCE {
-        return Err(format!(
-            "the accuracies are {apart:.2} percentage points apart, {ACCURACY_TOLERANCE} allowed"
-        ));
+        return Err(format!("the accuracies are {apart:.2} percentage points apart, {ACCURACY_TOLERANCE} allowed"));
     }
     Ok(())
 }
 
 fn options(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
-    let mut options = Options {
-        compare: false,
-        arguments: Vec::new(),
-    };
+    let mut options = Options { compare: false, arguments: Vec::new() };
     while let Some(argument) = parser.next()? {
         match argument {
             Long("compare") => options.compare = true,
             Long("epochs") => {
                 let epochs: u32 = parser.value()?.parse()?;
-                options
-                    .arguments
-                    .extend(["--epochs".into(), epochs.to_string()]);
+                options.arguments.extend(["--epochs".into(), epochs.to_string()]);
             }
             other => return Err(other.unexpected()),
         }
@@ -71,18 +64,14 @@ fn options(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
 }
 
 fn on_kiln(workspace: &Workspace, llvm: &Llvm, arguments: &[String]) -> Result<Report, String> {
-    child::run(llvm.point(&mut child::cargo(
-        workspace,
-        &["build", "--release", "--package", "digits"],
-    )))?;
+    child::run(llvm.point(&mut child::cargo(workspace, &["build", "--release", "--package", "digits"])))?;
     let stats = workspace.target.join("demo-stats.jsonl");
     // A file of an earlier run must not be taken for this one's.
     drop(std::fs::remove_file(&stats));
     let mut digits = Process::new(workspace.target.join("release/digits"));
     let mut report = measured(digits.args(arguments).env(STATS_VARIABLE, &stats))?;
-    let text = std::fs::read_to_string(&stats).map_err(|error| {
-        format!("Kiln left no statistics ({error}): did the program run on Kiln?")
-    })?;
+    let text = std::fs::read_to_string(&stats)
+        .map_err(|error| format!("Kiln left no statistics ({error}): did the program run on Kiln?"))?;
     let stats = Stats::parse(&text)?;
     println!("{stats}");
     report.stats = Some(stats);

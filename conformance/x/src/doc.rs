@@ -3,12 +3,8 @@
 use crate::workspace::Workspace;
 use crate::{Command, Outcome, child, no_arguments, setup};
 
-pub const COMMAND: Command = Command {
-    name: "doc",
-    usage: "",
-    about: "reference pages of all crates, warnings denied",
-    run,
-};
+pub const COMMAND: Command =
+    Command { name: "doc", usage: "", about: "reference pages of all crates, warnings denied", run };
 
 fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
     no_arguments(parser)?;

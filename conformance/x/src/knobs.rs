@@ -6,21 +6,17 @@ use std::path::Path;
 use crate::workspace::Workspace;
 use crate::{Command, Outcome, no_arguments, test};
 
-pub const COMMAND: Command = Command {
-    name: "knobs",
-    usage: "",
-    about: "print every KILN_* variable and what it does",
-    run,
-};
+pub const COMMAND: Command =
+    Command { name: "knobs", usage: "", about: "print every KILN_* variable and what it does", run };
 
 /// Where the backend declares its knobs: a doc comment, then an entry with the name as a string.
 pub const FILE: &str = "backend/src/knobs.rs";
 
-/// Variables that the project's own commands and tests use among themselves.
-pub const OWN: &[(&str, &str)] = &[(
-    test::REPORT_VARIABLE,
-    "file to which tests append what they covered, set by `cargo x test`",
-)];
+/// Variables that are read where that file cannot see: by build scripts, and between commands and tests.
+pub const OWN: &[(&str, &str)] = &[
+    ("KILN_CBLAS_LIB", "at build time, with the feature `cblas`: the library to link; `openblas` if unset"),
+    (test::REPORT_VARIABLE, "file to which tests append what they covered, set by `cargo x test`"),
+];
 
 /// A variable and its doc comment as one line.
 #[derive(Debug, PartialEq)]
@@ -42,10 +38,7 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
 /// All knobs, in the order of their declaration.
 pub fn declared(root: &Path) -> Result<Vec<Knob>, String> {
     let text = fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
-    let own = OWN.iter().map(|(name, about)| Knob {
-        name: (*name).into(),
-        about: (*about).into(),
-    });
+    let own = OWN.iter().map(|(name, about)| Knob { name: (*name).into(), about: (*about).into() });
     Ok(parse(&text).into_iter().chain(own).collect())
 }
 
@@ -53,11 +46,7 @@ pub fn declared(root: &Path) -> Result<Vec<Knob>, String> {
 fn parse(text: &str) -> Vec<Knob> {
     let mut knobs: Vec<Knob> = Vec::new();
     let (mut about, mut after_doc) = (String::new(), false);
-    for line in text
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.starts_with("#[cfg(test)]"))
-    {
+    for line in text.lines().map(str::trim).take_while(|line| !line.starts_with("#[cfg(test)]")) {
         if let Some(doc) = line.strip_prefix("///") {
             if after_doc {
                 about.clear();
@@ -69,10 +58,7 @@ fn parse(text: &str) -> Vec<Knob> {
         after_doc = true;
         for name in names(line) {
             if !knobs.iter().any(|knob| knob.name == name) {
-                knobs.push(Knob {
-                    name,
-                    about: std::mem::take(&mut about),
-                });
+                knobs.push(Knob { name, about: std::mem::take(&mut about) });
             }
         }
     }
@@ -86,9 +72,8 @@ pub fn names(text: &str) -> Vec<String> {
     for (at, _) in text.match_indices(PREFIX) {
         let before = text[..at].chars().next_back();
         let rest = &text[at + PREFIX.len()..];
-        let end = rest
-            .find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'))
-            .unwrap_or(rest.len());
+        let end =
+            rest.find(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')).unwrap_or(rest.len());
         if end > 0 && !before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
             names.push(format!("{PREFIX}{}", &rest[..end]));
         }
@@ -101,10 +86,7 @@ mod tests {
     use super::*;
 
     fn knob(name: &str, about: &str) -> Knob {
-        Knob {
-            name: name.into(),
-            about: about.into(),
-        }
+        Knob { name: name.into(), about: about.into() }
     }
 
     #[test]
@@ -121,20 +103,11 @@ mod tests {
     #[test]
     fn entries_over_several_lines_are_read() {
         let text = "knobs! {\n  /// Fuse or not.\n  FUSE: bool = true,\n    \"KILN_FUSE\";\n  /// Dump.\n  DUMP, \"KILN_DUMP\" }";
-        assert_eq!(
-            parse(text),
-            [
-                knob("KILN_FUSE", "Fuse or not."),
-                knob("KILN_DUMP", "Dump.")
-            ]
-        );
+        assert_eq!(parse(text), [knob("KILN_FUSE", "Fuse or not."), knob("KILN_DUMP", "Dump.")]);
     }
 
     #[test]
     fn names_are_found_whole() {
-        assert_eq!(
-            names("set KILN_DEVICE=cpu, not MY_KILN_X or KILN_"),
-            ["KILN_DEVICE"]
-        );
+        assert_eq!(names("set KILN_DEVICE=cpu, not MY_KILN_X or KILN_"), ["KILN_DEVICE"]);
     }
 }

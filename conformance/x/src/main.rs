@@ -25,15 +25,8 @@ struct Command {
     run: fn(&Workspace, lexopt::Parser) -> Outcome,
 }
 
-const COMMANDS: &[Command] = &[
-    demo::COMMAND,
-    test::COMMAND,
-    setup::COMMAND,
-    knobs::COMMAND,
-    tidy::COMMAND,
-    lint::COMMAND,
-    doc::COMMAND,
-];
+const COMMANDS: &[Command] =
+    &[demo::COMMAND, test::COMMAND, setup::COMMAND, knobs::COMMAND, tidy::COMMAND, lint::COMMAND, doc::COMMAND];
 
 fn main() -> ExitCode {
     let mut parser = lexopt::Parser::from_env();

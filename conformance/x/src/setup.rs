@@ -54,15 +54,13 @@ pub fn ensure() -> Result<Llvm, String> {
             continue;
         };
         let mut process = Process::new(program);
-        process
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive");
+        process.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
         child::run(&mut process).map_err(|error| format!("{error}\n\n{instructions}"))?;
     }
     match plan::decide(&probe::system()) {
         Plan::Ready(prefix) => Ok(Llvm { prefix }),
-        Plan::Install { .. } | Plan::Tell(_) => Err(format!(
-            "the packages are installed, yet LLVM or lld is not found\n\n{instructions}"
-        )),
+        Plan::Install { .. } | Plan::Tell(_) => {
+            Err(format!("the packages are installed, yet LLVM or lld is not found\n\n{instructions}"))
+        }
     }
 }

@@ -19,12 +19,8 @@ use crate::{Command, Outcome, no_arguments};
 use finding::{Finding, Severity};
 use source::Source;
 
-pub const COMMAND: Command = Command {
-    name: "tidy",
-    usage: "",
-    about: "check the rules of style that a machine can check",
-    run,
-};
+pub const COMMAND: Command =
+    Command { name: "tidy", usage: "", about: "check the rules of style that a machine can check", run };
 
 /// What a rule may look at.
 struct Project {
@@ -58,13 +54,9 @@ const TEXT_ENDINGS: &[&str] = &["md", "toml", "yml", "yaml", "sh", "lock", "json
 
 fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
     no_arguments(parser)?;
-    let mut project = Project {
-        sources: Vec::new(),
-        manifests: Vec::new(),
-        texts: Vec::new(),
-        knobs: Vec::new(),
-    };
+    let mut project = Project { sources: Vec::new(), manifests: Vec::new(), texts: Vec::new(), knobs: Vec::new() };
     read_folder(&workspace.root, "", &mut project)?;
+    source::mark_test_files(&mut project.sources);
     // A missing file of knobs shows as one finding for each knob used.
     project.knobs = crate::knobs::declared(&workspace.root)
         .map(|knobs| knobs.into_iter().map(|knob| knob.name).collect())
@@ -74,35 +66,20 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
     for finding in &findings {
         println!("{finding}");
     }
-    let errors = findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .count();
+    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     let warnings = findings.len() - errors;
-    println!(
-        "tidy: {} Rust files, {errors} errors, {warnings} warnings",
-        project.sources.len()
-    );
-    if errors > 0 {
-        Err(format!("{errors} errors"))
-    } else {
-        Ok(())
-    }
+    println!("tidy: {} Rust files, {errors} errors, {warnings} warnings", project.sources.len());
+    if errors > 0 { Err(format!("{errors} errors")) } else { Ok(()) }
 }
 
 fn read_folder(root: &Path, folder: &str, project: &mut Project) -> Result<(), String> {
     let explain = |error: std::io::Error| format!("{folder}: {error}");
-    let mut entries: Vec<_> = fs::read_dir(root.join(folder))
-        .and_then(Iterator::collect::<Result<_, _>>)
-        .map_err(explain)?;
+    let mut entries: Vec<_> =
+        fs::read_dir(root.join(folder)).and_then(Iterator::collect::<Result<_, _>>).map_err(explain)?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() {
-            name.clone()
-        } else {
-            format!("{folder}/{name}")
-        };
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         let kind = entry.file_type().map_err(explain)?;
         if kind.is_dir() {
             if !SKIPPED_FOLDERS.contains(&name.as_str()) {
@@ -129,15 +106,7 @@ fn read_folder(root: &Path, folder: &str, project: &mut Project) -> Result<(), S
 impl Project {
     /// A project of Rust files alone.
     fn of(files: &[(&str, &str)]) -> Self {
-        let sources = files
-            .iter()
-            .map(|(path, text)| Source::read((*path).into(), text))
-            .collect();
-        Self {
-            sources,
-            manifests: Vec::new(),
-            texts: Vec::new(),
-            knobs: Vec::new(),
-        }
+        let sources = files.iter().map(|(path, text)| Source::read((*path).into(), text)).collect();
+        Self { sources, manifests: Vec::new(), texts: Vec::new(), knobs: Vec::new() }
     }
 }

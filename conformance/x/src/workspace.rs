@@ -22,8 +22,7 @@ impl Workspace {
             .find(|folder| is_root(folder))
             .ok_or("found no Cargo.toml with [workspace] here or above")?
             .to_path_buf();
-        let target = env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| root.join("target"), |dir| here.join(dir));
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| here.join(dir));
         Ok(Self { root, target })
     }
 }

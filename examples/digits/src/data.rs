@@ -33,40 +33,24 @@ pub struct Batch {
 /// Unpacks all images, in the order of the file.
 pub fn load() -> Result<Vec<Digit>, String> {
     let mut text = String::new();
-    GzDecoder::new(FILE)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("data/digits.csv.gz: {error}"))?;
+    GzDecoder::new(FILE).read_to_string(&mut text).map_err(|error| format!("data/digits.csv.gz: {error}"))?;
     text.lines()
         .enumerate()
-        .map(|(line, row)| {
-            parse_row(row).map_err(|error| format!("data/digits.csv.gz:{}: {error}", line + 1))
-        })
+        .map(|(line, row)| parse_row(row).map_err(|error| format!("data/digits.csv.gz:{}: {error}", line + 1)))
         .collect()
 }
 
 fn parse_row(row: &str) -> Result<Digit, String> {
     let values: Vec<u8> = row
         .split(',')
-        .map(|value| {
-            value
-                .trim()
-                .parse()
-                .map_err(|_| format!("wanted a number, got `{value}`"))
-        })
+        .map(|value| value.trim().parse().map_err(|_| format!("wanted a number, got `{value}`")))
         .collect::<Result<_, _>>()?;
     let [pixels @ .., label] = values.as_slice() else {
         return Err("the line is empty".into());
     };
-    let pixels: &[u8; PIXELS] = pixels.try_into().map_err(|_| {
-        format!(
-            "wanted {PIXELS} pixels and a label, got {} values",
-            values.len()
-        )
-    })?;
-    Ok(Digit {
-        pixels: pixels.map(|value| f32::from(value) / INK),
-        label: *label,
-    })
+    let pixels: &[u8; PIXELS] =
+        pixels.try_into().map_err(|_| format!("wanted {PIXELS} pixels and a label, got {} values", values.len()))?;
+    Ok(Digit { pixels: pixels.map(|value| f32::from(value) / INK), label: *label })
 }
 
 /// Holds back a fifth of the images: (for training, for the test). The same ones for every seed of a run, so that
@@ -111,16 +95,8 @@ mod tests {
     fn every_image_is_there() {
         let digits = load().expect("the file in the package is whole");
         assert_eq!(digits.len(), 1797);
-        assert!(
-            digits
-                .iter()
-                .all(|digit| usize::from(digit.label) < CLASSES)
-        );
-        assert!(
-            digits
-                .iter()
-                .all(|digit| digit.pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel)))
-        );
+        assert!(digits.iter().all(|digit| usize::from(digit.label) < CLASSES));
+        assert!(digits.iter().all(|digit| digit.pixels.iter().all(|pixel| (0.0..=1.0).contains(pixel))));
     }
 
     #[test]
@@ -140,10 +116,7 @@ mod tests {
 
     #[test]
     fn broken_rows_are_named() {
-        assert_eq!(
-            parse_row("1,2,3").unwrap_err(),
-            "wanted 64 pixels and a label, got 3 values"
-        );
+        assert_eq!(parse_row("1,2,3").unwrap_err(), "wanted 64 pixels and a label, got 3 values");
         assert_eq!(parse_row("1,x").unwrap_err(), "wanted a number, got `x`");
     }
 }

@@ -24,11 +24,7 @@ pub struct Run {
 
 impl Default for Run {
     fn default() -> Self {
-        Self {
-            epochs: 12,
-            batch_size: 64,
-            seed: 42,
-        }
+        Self { epochs: 12, batch_size: 64, seed: 42 }
     }
 }
 
@@ -77,24 +73,14 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let want = Run {
-            epochs: 3,
-            batch_size: 48,
-            seed: 7,
-        };
-        assert_eq!(
-            args(&["--epochs", "3", "--batch-size=48", "--seed", "7"]),
-            Ok(Command::Run(want))
-        );
+        let want = Run { epochs: 3, batch_size: 48, seed: 7 };
+        assert_eq!(args(&["--epochs", "3", "--batch-size=48", "--seed", "7"]), Ok(Command::Run(want)));
         assert_eq!(args(&[]), Ok(Command::Run(Run::default())));
     }
 
     #[test]
     fn wrong_options_are_named() {
-        assert_eq!(
-            args(&["--epochs", "0"]),
-            Err("--epochs wants a number from 1, got 0".into())
-        );
+        assert_eq!(args(&["--epochs", "0"]), Err("--epochs wants a number from 1, got 0".into()));
         assert!(args(&["--epoch"]).is_err_and(|error| error.contains("--epoch")));
     }
 }

@@ -39,16 +39,11 @@ pub fn run(run: &Run) -> Result<Outcome, String> {
     let mut trainer = Trainer {
         model: Classifier::new(&training_device),
         optimizer: AdamConfig::new().init(),
-        learning_rate: CosineAnnealingLrSchedulerConfig::new(LEARNING_RATE, steps * run.epochs)
-            .init()?,
+        learning_rate: CosineAnnealingLrSchedulerConfig::new(LEARNING_RATE, steps * run.epochs).init()?,
         loss: CrossEntropyLossConfig::new().init(&training_device),
         device: training_device,
     };
-    println!(
-        "digits: {} images to train on, {} held out, {device:?}",
-        images.len(),
-        held_out.len()
-    );
+    println!("digits: {} images to train on, {} held out, {device:?}", images.len(), held_out.len());
 
     let mut epochs = Vec::with_capacity(run.epochs);
     for epoch in 1..=run.epochs {
@@ -59,21 +54,13 @@ pub fn run(run: &Run) -> Result<Outcome, String> {
         device.sync().map_err(|error| error.to_string())?;
         let time = epoch_start.elapsed();
         bar.finish_and_clear();
-        println!(
-            "epoch {epoch:>2}/{}  loss {loss:.4}  {:.2} s",
-            run.epochs,
-            time.as_secs_f64()
-        );
+        println!("epoch {epoch:>2}/{}  loss {loss:.4}  {:.2} s", run.epochs, time.as_secs_f64());
         epochs.push(time);
     }
 
     let accuracy = measure(&trainer.model.valid(), &held_out, run.batch_size, &device);
     device.sync().map_err(|error| error.to_string())?;
-    Ok(Outcome {
-        accuracy,
-        epochs,
-        total: start.elapsed(),
-    })
+    Ok(Outcome { accuracy, epochs, total: start.elapsed() })
 }
 
 struct Trainer {
@@ -89,10 +76,7 @@ impl Trainer {
     fn epoch(&mut self, images: &[Digit], batch_size: usize, bar: &ProgressBar) -> f64 {
         let (mut sum, mut done) = (0.0, 0);
         for steps in images.chunks(batch_size * STEPS_PER_READ) {
-            let losses: Vec<Tensor<1>> = steps
-                .chunks(batch_size)
-                .map(|batch| self.step(batch))
-                .collect();
+            let losses: Vec<Tensor<1>> = steps.chunks(batch_size).map(|batch| self.step(batch)).collect();
             done += losses.len();
             sum += Tensor::cat(losses, 0).sum().into_scalar::<f64>();
             bar.set_message(format!("loss {:.4}", sum / done as f64));
@@ -104,9 +88,7 @@ impl Trainer {
     /// One step of the optimiser; the loss before it, not read.
     fn step(&mut self, batch: &[Digit]) -> Tensor<1> {
         let batch = data::batch(batch, &self.device);
-        let loss = self
-            .loss
-            .forward(self.model.forward(batch.images), batch.labels);
+        let loss = self.loss.forward(self.model.forward(batch.images), batch.labels);
         let grads = GradientsParams::from_grads(loss.backward(), &self.model);
         let rate = self.learning_rate.step();
         self.model = self.optimizer.step(rate, self.model.clone(), grads);
@@ -142,18 +124,11 @@ impl Outcome {
     pub fn print(&self) {
         let seconds: Vec<f64> = self.epochs.iter().map(Duration::as_secs_f64).collect();
         // The first epoch also warms up: what lasts is told by the middle of the others.
-        let mut steady = seconds
-            .get(1..)
-            .filter(|rest| !rest.is_empty())
-            .unwrap_or(&seconds)
-            .to_vec();
+        let mut steady = seconds.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&seconds).to_vec();
         steady.sort_by(f64::total_cmp);
         let median = steady.get(steady.len() / 2).copied().unwrap_or(0.0);
         println!("test accuracy    {:.2} %", 100.0 * self.accuracy);
-        println!(
-            "time per epoch   {median:.3} s (first {:.3} s)",
-            seconds.first().copied().unwrap_or(0.0)
-        );
+        println!("time per epoch   {median:.3} s (first {:.3} s)", seconds.first().copied().unwrap_or(0.0));
         let list: Vec<String> = seconds.iter().map(|value| format!("{value:.4}")).collect();
         println!(
             "{{\"accuracy\":{:.6},\"epoch_seconds\":[{}],\"total_seconds\":{:.4}}}",

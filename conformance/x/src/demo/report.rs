@@ -38,40 +38,21 @@ pub struct Stats {
 impl Report {
     /// From the JSON line at the end of the example's output.
     pub fn parse(line: &str, peak_memory: Option<u64>) -> Result<Self, String> {
-        let run = Run::parse(line)
-            .ok_or_else(|| format!("wanted the example's JSON line, got `{line}`"))?;
-        Ok(Self {
-            run,
-            peak_memory,
-            stats: None,
-        })
+        let run = Run::parse(line).ok_or_else(|| format!("wanted the example's JSON line, got `{line}`"))?;
+        Ok(Self { run, peak_memory, stats: None })
     }
 }
 
 impl Run {
     fn parse(line: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(line).ok()?;
-        let epochs = value
-            .get("epoch_seconds")?
-            .as_array()?
-            .iter()
-            .map(Value::as_f64)
-            .collect::<Option<_>>()?;
-        Some(Self {
-            accuracy: value.get("accuracy")?.as_f64()?,
-            epochs,
-            total: value.get("total_seconds")?.as_f64()?,
-        })
+        let epochs = value.get("epoch_seconds")?.as_array()?.iter().map(Value::as_f64).collect::<Option<_>>()?;
+        Some(Self { accuracy: value.get("accuracy")?.as_f64()?, epochs, total: value.get("total_seconds")?.as_f64()? })
     }
 
     /// The median epoch without the first, which warms up.
     fn steady(&self) -> f64 {
-        let mut rest = self
-            .epochs
-            .get(1..)
-            .filter(|rest| !rest.is_empty())
-            .unwrap_or(&self.epochs)
-            .to_vec();
+        let mut rest = self.epochs.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&self.epochs).to_vec();
         rest.sort_by(f64::total_cmp);
         rest.get(rest.len() / 2).copied().unwrap_or(f64::NAN)
     }
@@ -80,18 +61,10 @@ impl Run {
 impl Stats {
     /// From the file's text: its last line counts.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let line = text
-            .lines()
-            .rfind(|line| !line.trim().is_empty())
-            .unwrap_or_default();
-        let value: Value = serde_json::from_str(line)
-            .map_err(|error| format!("Kiln's statistics: {error}: `{line}`"))?;
-        let count = |key: &str| {
-            value
-                .get(key)
-                .and_then(Value::as_u64)
-                .ok_or(format!("Kiln's statistics lack `{key}`"))
-        };
+        let line = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        let value: Value =
+            serde_json::from_str(line).map_err(|error| format!("Kiln's statistics: {error}: `{line}`"))?;
+        let count = |key: &str| value.get(key).and_then(Value::as_u64).ok_or(format!("Kiln's statistics lack `{key}`"));
         Ok(Self {
             ops: count("ops")?,
             launches: count("launches")?,
@@ -109,11 +82,7 @@ impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "ops recorded     {}", self.ops)?;
         writeln!(f, "kernels launched {}", self.launches)?;
-        writeln!(
-            f,
-            "kernels compiled {} (from the cache: {})",
-            self.compiled, self.cache_hits
-        )?;
+        writeln!(f, "kernels compiled {} (from the cache: {})", self.compiled, self.cache_hits)?;
         write!(f, "compile time     {:.2} s", self.compile_seconds)
     }
 }
@@ -126,25 +95,12 @@ pub fn side_by_side(kiln: &Report, flex: &Report) -> String {
     };
     let seconds = |value: f64| Some(format!("{value:.3} s"));
     let mut table = format!("{:<24} {:>12} {:>12}\n", "", "Kiln", "stock flex");
-    table += &line("test accuracy", &|report| {
-        Some(format!("{:.2} %", 100.0 * report.run.accuracy))
-    });
-    table += &line("time per epoch (median)", &|report| {
-        seconds(report.run.steady())
-    });
-    table += &line("first epoch", &|report| {
-        report.run.epochs.first().copied().and_then(seconds)
-    });
+    table += &line("test accuracy", &|report| Some(format!("{:.2} %", 100.0 * report.run.accuracy)));
+    table += &line("time per epoch (median)", &|report| seconds(report.run.steady()));
+    table += &line("first epoch", &|report| report.run.epochs.first().copied().and_then(seconds));
     table += &line("whole run", &|report| seconds(report.run.total));
-    table += &line("compile time", &|report| {
-        report
-            .stats
-            .as_ref()
-            .and_then(|stats| seconds(stats.compile_seconds))
-    });
-    table += &line("peak memory", &|report| {
-        Some(format!("{} MiB", report.peak_memory? >> 20))
-    });
+    table += &line("compile time", &|report| report.stats.as_ref().and_then(|stats| seconds(stats.compile_seconds)));
+    table += &line("peak memory", &|report| Some(format!("{} MiB", report.peak_memory? >> 20)));
     table
 }
 
@@ -152,25 +108,14 @@ pub fn side_by_side(kiln: &Report, flex: &Report) -> String {
 mod tests {
     use super::*;
 
-    const LINE: &str =
-        r#"{"accuracy":0.985,"epoch_seconds":[1.5,0.5,0.75,0.25],"total_seconds":3.5}"#;
+    const LINE: &str = r#"{"accuracy":0.985,"epoch_seconds":[1.5,0.5,0.75,0.25],"total_seconds":3.5}"#;
 
     #[test]
     fn run_is_read_from_its_last_line() {
         let run = Report::parse(LINE, None).expect("the line is whole").run;
-        assert_eq!(
-            run,
-            Run {
-                accuracy: 0.985,
-                epochs: vec![1.5, 0.5, 0.75, 0.25],
-                total: 3.5
-            }
-        );
+        assert_eq!(run, Run { accuracy: 0.985, epochs: vec![1.5, 0.5, 0.75, 0.25], total: 3.5 });
         assert_eq!(run.steady(), 0.5);
-        assert!(
-            Report::parse("thread panicked", None)
-                .is_err_and(|error| error.contains("thread panicked"))
-        );
+        assert!(Report::parse("thread panicked", None).is_err_and(|error| error.contains("thread panicked")));
     }
 
     #[test]
@@ -182,10 +127,7 @@ mod tests {
             stats.to_string(),
             "ops recorded     90\nkernels launched 20\nkernels compiled 5 (from the cache: 2)\ncompile time     0.75 s"
         );
-        assert_eq!(
-            Stats::parse("{\"ops\":1}"),
-            Err("Kiln's statistics lack `launches`".into())
-        );
+        assert_eq!(Stats::parse("{\"ops\":1}"), Err("Kiln's statistics lack `launches`".into()));
     }
 
     #[test]
@@ -193,13 +135,7 @@ mod tests {
         let kiln = Report::parse(LINE, Some(300 << 20)).expect("the line is whole");
         let flex = Report::parse(LINE, None).expect("the line is whole");
         let table = side_by_side(&kiln, &flex);
-        assert!(
-            table.contains("test accuracy                 98.50 %      98.50 %\n"),
-            "{table}"
-        );
-        assert!(
-            table.contains("peak memory                   300 MiB            -\n"),
-            "{table}"
-        );
+        assert!(table.contains("test accuracy                 98.50 %      98.50 %\n"), "{table}");
+        assert!(table.contains("peak memory                   300 MiB            -\n"), "{table}");
     }
 }

@@ -21,25 +21,16 @@ fn main() -> std::process::ExitCode {
 /// Writes the package, builds it in release and returns the program.
 pub fn build(workspace: &Workspace) -> Result<PathBuf, String> {
     let folder = workspace.target.join("stock");
-    write(
-        &folder.join("Cargo.toml"),
-        &manifest(&workspace.root.join("examples/digits")),
-    )?;
+    write(&folder.join("Cargo.toml"), &manifest(&workspace.root.join("examples/digits")))?;
     write(&folder.join("src/main.rs"), MAIN)?;
     // The same versions of everything; cargo drops what this package does not use and adds burn-flex itself.
     let lock = workspace.root.join("Cargo.lock");
-    let locked =
-        fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
-    write(
-        &folder.join("Cargo.lock"),
-        &without_package(&locked, "burn-flex"),
-    )?;
+    let locked = fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
+    write(&folder.join("Cargo.lock"), &without_package(&locked, "burn-flex"))?;
 
     let mut build = child::cargo(workspace, &["build", "--release"]);
     // One build folder for both, so that what does not depend on the backend is compiled once.
-    build
-        .current_dir(&folder)
-        .env("CARGO_TARGET_DIR", &workspace.target);
+    build.current_dir(&folder).env("CARGO_TARGET_DIR", &workspace.target);
     child::run(&mut build)?;
     Ok(workspace.target.join("release/digits-stock"))
 }

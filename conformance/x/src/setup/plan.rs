@@ -6,15 +6,8 @@ use std::path::PathBuf;
 pub const VERSION: &str = "22.1";
 
 /// LLVM, its linker, and the libraries that LLVM's static archives need.
-const APT_PACKAGES: &[&str] = &[
-    "llvm-22-dev",
-    "lld-22",
-    "libpolly-22-dev",
-    "libzstd-dev",
-    "zlib1g-dev",
-    "libffi-dev",
-    "libxml2-dev",
-];
+const APT_PACKAGES: &[&str] =
+    &["llvm-22-dev", "lld-22", "libpolly-22-dev", "libzstd-dev", "zlib1g-dev", "libffi-dev", "libxml2-dev"];
 
 /// LLVM is C++, and llvm-sys compiles a small C file.
 const APT_COMPILER: &str = "g++";
@@ -85,15 +78,8 @@ pub fn decide(system: &System) -> Plan {
         let words = prefix.iter().chain(&["apt-get"]).chain(arguments);
         words.map(|word| (*word).to_owned()).collect::<Vec<_>>()
     };
-    let install = [
-        &["install", "--yes", "--no-install-recommends"],
-        packages.as_slice(),
-    ]
-    .concat();
-    Plan::Install {
-        steps: vec![call(&["update"]), call(&install)],
-        otherwise: instructions(system),
-    }
+    let install = [&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat();
+    Plan::Install { steps: vec![call(&["update"]), call(&install)], otherwise: instructions(system) }
 }
 
 /// `sudo` with the variable that keeps apt from asking; `None` where installing is out of the question.
@@ -119,12 +105,7 @@ fn missing_packages(system: &System) -> Vec<&'static str> {
 
 /// What a person has to install by hand on this system.
 fn instructions(system: &System) -> String {
-    let family = |names: &[&str]| {
-        system
-            .families
-            .iter()
-            .any(|family| names.contains(&family.as_str()))
-    };
+    let family = |names: &[&str]| system.families.iter().any(|family| names.contains(&family.as_str()));
     let how = if system.os == "macos" {
         "  brew install llvm@22 lld@22\n  \
          export LLVM_SYS_221_PREFIX=\"$(brew --prefix llvm@22)\"\n"
@@ -153,29 +134,19 @@ fn instructions(system: &System) -> String {
             .to_owned()
     };
     let missing = missing(system).join(", ");
-    format!(
-        "{} lacks {missing}. Install them, then run the same command again:\n\n{how}",
-        system.name
-    )
+    format!("{} lacks {missing}. Install them, then run the same command again:\n\n{how}", system.name)
 }
 
 fn missing(system: &System) -> Vec<&'static str> {
-    [
-        (system.llvm.is_some(), "LLVM 22.1"),
-        (system.lld, "lld 22"),
-        (system.cxx, "a C++ compiler"),
-    ]
-    .into_iter()
-    .filter_map(|(present, what)| (!present).then_some(what))
-    .collect()
+    [(system.llvm.is_some(), "LLVM 22.1"), (system.lld, "lld 22"), (system.cxx, "a C++ compiler")]
+        .into_iter()
+        .filter_map(|(present, what)| (!present).then_some(what))
+        .collect()
 }
 
 /// Whether `reported` (`22.1.8`, `22.1.0rc1`) is a release of `version` (`22.1`).
 pub fn same_version(reported: &str, version: &str) -> bool {
-    reported
-        .trim()
-        .strip_prefix(version)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    reported.trim().strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -211,8 +182,7 @@ mod tests {
 
     #[test]
     fn root_on_debian_installs() {
-        let Plan::Install { steps, .. } = decide(&system("linux", &["debian"], Rights::Root))
-        else {
+        let Plan::Install { steps, .. } = decide(&system("linux", &["debian"], Rights::Root)) else {
             panic!("wanted an installation");
         };
         assert_eq!(steps[0], ["apt-get", "update"]);
@@ -227,31 +197,19 @@ mod tests {
     fn sudo_on_ubuntu_installs_only_what_lacks() {
         let mut system = system("linux", &["ubuntu", "debian"], Rights::Sudo);
         (system.llvm, system.cxx) = (Some("/usr/lib/llvm-22".into()), true);
-        let Plan::Install { steps, otherwise } = decide(&system) else {
-            panic!("wanted an installation")
-        };
+        let Plan::Install { steps, otherwise } = decide(&system) else { panic!("wanted an installation") };
         assert_eq!(
             steps[1].join(" "),
             "sudo DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends lld-22"
         );
-        assert!(
-            otherwise.starts_with("Testix 1 lacks lld 22. Install"),
-            "{otherwise}"
-        );
+        assert!(otherwise.starts_with("Testix 1 lacks lld 22. Install"), "{otherwise}");
     }
 
     #[test]
     fn without_rights_debian_users_are_told() {
         let text = told(&system("linux", &["debian"], Rights::None));
-        assert!(
-            text.contains("apt-get install llvm-22-dev lld-22")
-                && text.contains("https://apt.llvm.org"),
-            "{text}"
-        );
-        assert!(
-            text.starts_with("Testix 1 lacks LLVM 22.1, lld 22, a C++ compiler."),
-            "{text}"
-        );
+        assert!(text.contains("apt-get install llvm-22-dev lld-22") && text.contains("https://apt.llvm.org"), "{text}");
+        assert!(text.starts_with("Testix 1 lacks LLVM 22.1, lld 22, a C++ compiler."), "{text}");
     }
 
     #[test]
@@ -264,10 +222,7 @@ mod tests {
             ("windows", "", "release archive"),
         ] {
             let text = told(&system(os, &[family], Rights::Root));
-            assert!(
-                text.contains(words) && text.contains("LLVM_SYS_221_PREFIX"),
-                "{os} {family}: {text}"
-            );
+            assert!(text.contains(words) && text.contains("LLVM_SYS_221_PREFIX"), "{os} {family}: {text}");
         }
     }
 

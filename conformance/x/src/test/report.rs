@@ -20,14 +20,8 @@ impl Report {
     /// Adds up the file's lines.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut report = Self::default();
-        for (at, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-        {
-            report
-                .add(line)
-                .ok_or_else(|| format!("test report, line {}: not a report: `{line}`", at + 1))?;
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            report.add(line).ok_or_else(|| format!("test report, line {}: not a report: `{line}`", at + 1))?;
         }
         Ok(report)
     }
@@ -49,17 +43,19 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counted = |counts: &BTreeMap<String, u64>| {
-            let parts: Vec<String> = counts
-                .iter()
-                .map(|(name, count)| format!("{name} {count}"))
-                .collect();
-            format!("{} ({})", counts.values().sum::<u64>(), parts.join(", "))
+            let parts = counts.iter().map(|(name, count)| format!("{name} {count}"));
+            listed(counts.values().sum(), parts.collect())
         };
-        let dtypes: Vec<&str> = self.dtypes.iter().map(String::as_str).collect();
+        let dtypes = listed(self.dtypes.len() as u64, self.dtypes.iter().cloned().collect());
         writeln!(f, "rows       {}", counted(&self.rows))?;
-        writeln!(f, "dtypes     {} ({})", dtypes.len(), dtypes.join(", "))?;
+        writeln!(f, "dtypes     {dtypes}")?;
         writeln!(f, "programs   {}", counted(&self.programs))
     }
+}
+
+/// `5 (a 2, b 3)`, or `0`.
+fn listed(total: u64, parts: Vec<String>) -> String {
+    if parts.is_empty() { total.to_string() } else { format!("{total} ({})", parts.join(", ")) }
 }
 
 #[cfg(test)]
@@ -87,9 +83,6 @@ mod tests {
     #[test]
     fn foreign_lines_are_named() {
         let error = Report::parse("{\"kind\":\"rows\"}").expect_err("the line lacks a name");
-        assert_eq!(
-            error,
-            "test report, line 1: not a report: `{\"kind\":\"rows\"}`"
-        );
+        assert_eq!(error, "test report, line 1: not a report: `{\"kind\":\"rows\"}`");
     }
 }

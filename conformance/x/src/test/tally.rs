@@ -23,10 +23,7 @@ impl Tally {
             self.passed += number_before(rest, " passed");
             self.failed += number_before(rest, " failed");
             self.ignored += number_before(rest, " ignored");
-        } else if let Some((name, ending)) = line
-            .strip_prefix("test ")
-            .and_then(|line| line.split_once(" ... "))
-        {
+        } else if let Some((name, ending)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) {
             if ending.starts_with("FAILED") {
                 self.failures.push(name.to_owned());
             } else if ending.starts_with("ignored") {
@@ -63,10 +60,7 @@ impl Tally {
         } else if !cargo_succeeded {
             Err("cargo test failed: a crate did not compile, or a test binary broke off".into())
         } else if self.ignored > 0 {
-            Err(format!(
-                "{} tests are ignored; a test runs or goes",
-                self.ignored
-            ))
+            Err(format!("{} tests are ignored; a test runs or goes", self.ignored))
         } else if self.passed == 0 {
             Err("no test ran".into())
         } else {
@@ -77,9 +71,7 @@ impl Tally {
 
 /// The number in front of ` passed`: `ok. 12 passed; 0 failed`.
 fn number_before(text: &str, word: &str) -> u64 {
-    text.split([';', '.'])
-        .find_map(|part| part.strip_suffix(word)?.trim().parse().ok())
-        .unwrap_or(0)
+    text.split([';', '.']).find_map(|part| part.strip_suffix(word)?.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -98,10 +90,7 @@ mod tests {
             "test a::works ... ok\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s\n\
              test b ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s\n",
         );
-        assert_eq!(
-            (tally.binaries, tally.passed, tally.failed, tally.ignored),
-            (2, 3, 1, 0)
-        );
+        assert_eq!((tally.binaries, tally.passed, tally.failed, tally.ignored), (2, 3, 1, 0));
         assert_eq!(
             tally.page(Duration::from_secs(9)),
             "FAILED     b\ntests      4 in 2 test binaries, 0 ignored, 9 s\n3 passed, 1 failed"
@@ -111,18 +100,10 @@ mod tests {
 
     #[test]
     fn ignored_and_absent_tests_are_failures() {
-        let some = tally(
-            "test c ... ignored, slow\ntest result: ok. 5 passed; 0 failed; 1 ignored; 0 measured\n",
-        );
+        let some = tally("test c ... ignored, slow\ntest result: ok. 5 passed; 0 failed; 1 ignored; 0 measured\n");
         assert_eq!(some.ignored_names, ["c"]);
         assert!(some.verdict(true).is_err());
-        assert_eq!(
-            tally("running 0 tests\n").verdict(true),
-            Err("no test ran".into())
-        );
-        assert_eq!(
-            tally("test result: ok. 5 passed; 0 failed; 0 ignored\n").verdict(true),
-            Ok(())
-        );
+        assert_eq!(tally("running 0 tests\n").verdict(true), Err("no test ran".into()));
+        assert_eq!(tally("test result: ok. 5 passed; 0 failed; 0 ignored\n").verdict(true), Ok(()));
     }
 }

@@ -13,21 +13,11 @@ const LEVELS: &[&[&str]] = &[
 ];
 
 /// Through the patch these stand above Kiln: what burn-kiln depends on may not include them.
-const ABOVE_THE_BACKEND: &[&str] = &[
-    "burn",
-    "burn-tensor",
-    "burn-dispatch",
-    "burn-core",
-    "burn-nn",
-];
+const ABOVE_THE_BACKEND: &[&str] = &["burn", "burn-tensor", "burn-dispatch", "burn-core", "burn-nn"];
 
 /// A finding for each dependency that points back, or a member that the table lacks.
 pub fn check(project: &Project) -> Vec<Finding> {
-    project
-        .manifests
-        .iter()
-        .flat_map(|(path, text)| check_manifest(path, text))
-        .collect()
+    project.manifests.iter().flat_map(|(path, text)| check_manifest(path, text)).collect()
 }
 
 fn check_manifest(path: &str, text: &str) -> Vec<Finding> {
@@ -35,23 +25,15 @@ fn check_manifest(path: &str, text: &str) -> Vec<Finding> {
         return Vec::new();
     };
     let Some(level) = level_of(package) else {
-        return vec![Finding::error(
-            path,
-            1,
-            format!("`{package}` has no level in tidy/arrows.rs"),
-        )];
+        return vec![Finding::error(path, 1, format!("`{package}` has no level in tidy/arrows.rs"))];
     };
     let mut findings = Vec::new();
     for dependency in dependencies(text) {
         let back = level_of(dependency.name).is_some_and(|its| its >= level);
         // Tests stand above what they test, and may use all of Burn.
-        let above =
-            level <= 2 && !dependency.of_tests && ABOVE_THE_BACKEND.contains(&dependency.name);
+        let above = level <= 2 && !dependency.of_tests && ABOVE_THE_BACKEND.contains(&dependency.name);
         if back || above {
-            let message = format!(
-                "`{package}` must not depend on `{}`: arrows never point back",
-                dependency.name
-            );
+            let message = format!("`{package}` must not depend on `{}`: arrows never point back", dependency.name);
             findings.push(Finding::error(path, dependency.line, message));
         }
     }
@@ -64,12 +46,7 @@ fn level_of(package: &str) -> Option<usize> {
 
 fn package_name(manifest: &str) -> Option<&str> {
     let (_, rest) = manifest.split_once("[package]")?;
-    let value = rest.lines().find_map(|line| {
-        line.trim()
-            .strip_prefix("name")?
-            .trim_start()
-            .strip_prefix('=')
-    })?;
+    let value = rest.lines().find_map(|line| line.trim().strip_prefix("name")?.trim_start().strip_prefix('='))?;
     Some(value.trim().trim_matches('"'))
 }
 
@@ -85,30 +62,16 @@ fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     let (mut inside, mut of_tests) = (false, false);
     for (at, line) in manifest.lines().enumerate() {
         let line = line.trim();
-        if let Some(header) = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-        {
+        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             of_tests = header.contains("dev-dependencies");
             inside = header.ends_with("dependencies") && !header.starts_with("workspace");
-            if let Some((_, name)) = header
-                .rsplit_once("dependencies.")
-                .filter(|_| !header.starts_with("workspace"))
-            {
-                found.push(Dependency {
-                    name,
-                    line: at + 1,
-                    of_tests,
-                });
+            if let Some((_, name)) = header.rsplit_once("dependencies.").filter(|_| !header.starts_with("workspace")) {
+                found.push(Dependency { name, line: at + 1, of_tests });
             }
         } else if inside && !line.starts_with('#') {
             let end = line.find(['=', '.', ' ']).unwrap_or(line.len());
             if end > 0 && line.contains('=') {
-                found.push(Dependency {
-                    name: line[..end].trim_matches('"'),
-                    line: at + 1,
-                    of_tests,
-                });
+                found.push(Dependency { name: line[..end].trim_matches('"'), line: at + 1, of_tests });
             }
         }
     }
@@ -120,10 +83,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<usize> {
-        check_manifest("Cargo.toml", text)
-            .into_iter()
-            .map(|finding| finding.line)
-            .collect()
+        check_manifest("Cargo.toml", text).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -144,9 +104,7 @@ mod tests {
     fn members_have_a_level() {
         assert_eq!(lines("[package]\nname = \"stray\"\n"), [1]);
         assert_eq!(
-            lines(
-                "[workspace]\nmembers = []\n[workspace.dependencies]\nburn-kiln = { path = \"backend\" }\n"
-            ),
+            lines("[workspace]\nmembers = []\n[workspace.dependencies]\nburn-kiln = { path = \"backend\" }\n"),
             Vec::<usize>::new()
         );
     }

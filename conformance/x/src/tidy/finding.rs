@@ -27,20 +27,12 @@ pub struct Finding {
 impl Finding {
     /// A finding that fails the check.
     pub fn error(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            line,
-            severity: Severity::Error,
-            message: message.into(),
-        }
+        Self { path: path.into(), line, severity: Severity::Error, message: message.into() }
     }
 
     /// A finding that is only shown.
     pub fn warning(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(path, line, message)
-        }
+        Self { severity: Severity::Warning, ..Self::error(path, line, message) }
     }
 }
 
@@ -50,10 +42,6 @@ impl fmt::Display for Finding {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        write!(
-            f,
-            "{}:{}: {severity}: {}",
-            self.path, self.line, self.message
-        )
+        write!(f, "{}:{}: {severity}: {}", self.path, self.line, self.message)
     }
 }

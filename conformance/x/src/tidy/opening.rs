@@ -5,24 +5,13 @@ use super::finding::Finding;
 
 /// One finding for each file that opens otherwise.
 pub fn check(project: &Project) -> Vec<Finding> {
-    let opens = |path: &str| {
-        Finding::error(
-            path,
-            1,
-            "the file must open with a `//!` line that says what it is for",
-        )
-    };
+    let opens = |path: &str| Finding::error(path, 1, "the file must open with a `//!` line that says what it is for");
     project
         .sources
         .iter()
         .filter(|source| {
-            let first = source
-                .lines
-                .first()
-                .map_or("", |line| line.comment.as_str());
-            first
-                .strip_prefix("//!")
-                .is_none_or(|purpose| purpose.trim().is_empty())
+            let first = source.lines.first().map_or("", |line| line.comment.as_str());
+            first.strip_prefix("//!").is_none_or(|purpose| purpose.trim().is_empty())
         })
         .map(|source| opens(&source.path))
         .collect()
@@ -40,10 +29,7 @@ mod tests {
             ("c.rs", "//!\n"),
             ("d.rs", "// D."),
         ]);
-        let paths: Vec<String> = check(&project)
-            .into_iter()
-            .map(|finding| finding.path)
-            .collect();
+        let paths: Vec<String> = check(&project).into_iter().map(|finding| finding.path).collect();
         assert_eq!(paths, ["b.rs", "c.rs", "d.rs"]);
     }
 }

@@ -5,22 +5,11 @@ use super::finding::Finding;
 use super::source::has_word;
 
 /// Packages and files whose work is to print.
-const MAY_PRINT: &[&str] = &[
-    "conformance/x/",
-    "conformance/src/",
-    "examples/",
-    "benches/",
-];
+const MAY_PRINT: &[&str] = &["conformance/x/", "conformance/src/", "examples/", "benches/"];
 
 const NEVER: &[(&str, &str)] = &[
-    (
-        "todo!",
-        "write it, or return an error that names what is missing",
-    ),
-    (
-        "unimplemented!",
-        "return an error that names what is missing",
-    ),
+    ("todo!", "write it, or return an error that names what is missing"),
+    ("unimplemented!", "return an error that names what is missing"),
     ("dbg!", "remove it"),
 ];
 
@@ -30,17 +19,13 @@ const PRINTS: &[&str] = &["println!", "print!"];
 pub fn check(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &project.sources {
-        let may_print = MAY_PRINT.iter().any(|start| source.path.starts_with(start))
-            || source.path.ends_with("build.rs");
+        let may_print =
+            MAY_PRINT.iter().any(|start| source.path.starts_with(start)) || source.path.ends_with("build.rs");
         for (at, line) in source.numbered().filter(|(_, line)| !line.test) {
             let code = &line.code;
-            let mut found =
-                |message: String| findings.push(Finding::error(&source.path, at, message));
+            let mut found = |message: String| findings.push(Finding::error(&source.path, at, message));
             if code.contains(".unwrap()") || code.contains(".unwrap_err()") {
-                found(
-                    "`unwrap`: return the error, or `expect` with the reason why it can't be"
-                        .into(),
-                );
+                found("`unwrap`: return the error, or `expect` with the reason why it can't be".into());
             }
             for (call, advice) in NEVER.iter().filter(|(call, _)| calls(code, call)) {
                 found(format!("`{call}`: {advice}"));
@@ -62,10 +47,7 @@ mod tests {
     use super::*;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        check(&Project::of(&[(path, text)]))
-            .into_iter()
-            .map(|finding| finding.line)
-            .collect()
+        check(&Project::of(&[(path, text)])).into_iter().map(|finding| finding.line).collect()
     }
 
     const TEXT: &str = "let a = b.unwrap();\nlet c = d.unwrap_or(1); // .unwrap()\nprintln!();\neprintln!();\ntodo!()\n\

@@ -26,10 +26,7 @@ impl Source {
     /// Takes a file apart.
     pub fn read(path: String, text: &str) -> Self {
         let mut lines = split(text);
-        let whole_file = path
-            .split('/')
-            .any(|part| matches!(part, "tests" | "benches"))
-            || path.ends_with("/tests.rs");
+        let whole_file = path.split('/').any(|part| matches!(part, "tests" | "benches")) || path.ends_with("/tests.rs");
         if whole_file {
             lines.iter_mut().for_each(|line| line.test = true);
         } else {
@@ -40,11 +37,38 @@ impl Source {
 
     /// Lines with their numbers from 1.
     pub fn numbered(&self) -> impl Iterator<Item = (usize, &Line)> {
-        self.lines
-            .iter()
-            .enumerate()
-            .map(|(at, line)| (at + 1, line))
+        self.lines.iter().enumerate().map(|(at, line)| (at + 1, line))
     }
+}
+
+/// Marks the files of modules that are declared under `#[cfg(test)]`.
+pub fn mark_test_files(sources: &mut [Source]) {
+    let declared: Vec<String> = sources.iter().flat_map(test_module_stems).collect();
+    for source in sources {
+        let of_tests = declared.iter().any(|stem| {
+            let rest = source.path.strip_prefix(stem.as_str());
+            rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        });
+        if of_tests {
+            source.lines.iter_mut().for_each(|line| line.test = true);
+        }
+    }
+}
+
+/// Where the files of a file's test modules lie, without `.rs` or `/mod.rs`.
+fn test_module_stems(source: &Source) -> Vec<String> {
+    let (folder, file) = source.path.rsplit_once('/').unwrap_or(("", &source.path));
+    let base = match file {
+        "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
+        file => format!("{folder}/{}", file.trim_end_matches(".rs")),
+    };
+    let in_test = source.lines.iter().filter(|line| line.test);
+    in_test
+        .filter_map(|line| {
+            let (_, name) = line.code.trim().strip_suffix(';')?.rsplit_once("mod ")?;
+            Some(format!("{base}/{name}"))
+        })
+        .collect()
 }
 
 /// Whether `word` stands in `code` on its own, not inside a longer name.
@@ -137,11 +161,7 @@ fn split(text: &str) -> Vec<Line> {
 /// One step in code; returns how many characters it took.
 fn in_code(rest: &[char], line: &mut Line, state: &mut State) -> usize {
     let c = rest[0];
-    let inside_name = line
-        .code
-        .chars()
-        .next_back()
-        .is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let inside_name = line.code.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_');
     match c {
         '/' if rest.starts_with(&['/', '/']) => {
             line.comment.push_str("//");
@@ -160,14 +180,9 @@ fn in_code(rest: &[char], line: &mut Line, state: &mut State) -> usize {
             1
         }
         'r' | 'b' | 'c' if !inside_name => {
-            let prefix = rest
-                .iter()
-                .take_while(|c| matches!(c, 'r' | 'b' | 'c'))
-                .count();
+            let prefix = rest.iter().take_while(|c| matches!(c, 'r' | 'b' | 'c')).count();
             let hashes = rest[prefix..].iter().take_while(|&&c| c == '#').count();
-            let raw = rest[..prefix].contains(&'r')
-                && prefix <= 2
-                && rest.get(prefix + hashes) == Some(&'"');
+            let raw = rest[..prefix].contains(&'r') && prefix <= 2 && rest.get(prefix + hashes) == Some(&'"');
             if raw {
                 line.code.push('"');
                 line.strings.push(' ');
@@ -204,10 +219,7 @@ fn mark_test_items(lines: &mut [Line]) {
     let mut at = 0;
     while at < lines.len() {
         let code = lines[at].code.replace(' ', "");
-        if code.contains("#[cfg(test)]")
-            || code.contains("#[cfg(all(test,")
-            || code.contains("#[test]")
-        {
+        if code.contains("#[cfg(test)]") || code.contains("#[cfg(all(test,") || code.contains("#[test]") {
             at = mark_item(lines, at);
         } else {
             at += 1;
@@ -245,9 +257,7 @@ mod tests {
 
     #[test]
     fn code_comments_and_strings_are_kept_apart() {
-        let lines = read(
-            "let s = \"a // b\"; // c \"d\"\nlet r = r#\"x\"y\"#; /* e\nf */ g('\"', 'a', &'b str)",
-        );
+        let lines = read("let s = \"a // b\"; // c \"d\"\nlet r = r#\"x\"y\"#; /* e\nf */ g('\"', 'a', &'b str)");
         assert_eq!(lines[0].code, "let s = \"\"; ");
         assert_eq!(lines[0].strings, " a // b");
         assert_eq!(lines[0].comment, "// c \"d\"");
@@ -265,14 +275,24 @@ mod tests {
 
     #[test]
     fn test_items_are_marked() {
-        let lines = read(
-            "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { }\n}\nfn c() {}\n#[cfg(test)]\nuse d;\nfn e() {}",
-        );
+        let lines =
+            read("fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { }\n}\nfn c() {}\n#[cfg(test)]\nuse d;\nfn e() {}");
         let marked: Vec<bool> = lines.iter().map(|line| line.test).collect();
-        assert_eq!(
-            marked,
-            [false, true, true, true, true, false, true, true, false]
-        );
+        assert_eq!(marked, [false, true, true, true, true, false, true, true, false]);
+    }
+
+    #[test]
+    fn files_of_test_modules_are_marked() {
+        let mut sources = [
+            ("a/src/fold/mod.rs", "mod row;\n#[cfg(test)]\nmod exhaustive;\n"),
+            ("a/src/fold/exhaustive.rs", "fn f() {}"),
+            ("a/src/fold/row.rs", "#[cfg(test)] mod cases;"),
+            ("a/src/fold/row/cases.rs", "fn f() {}"),
+        ]
+        .map(|(path, text)| Source::read(path.into(), text));
+        mark_test_files(&mut sources);
+        let marked: Vec<bool> = sources.iter().map(|source| source.lines[0].test).collect();
+        assert_eq!(marked, [false, true, true, true]);
     }
 
     #[test]

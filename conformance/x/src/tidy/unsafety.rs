@@ -6,15 +6,9 @@ use super::source::{Line, Source, has_word};
 
 /// Where `unsafe` may stand (`*` is one part of a path, a last `**` any number), and why there.
 const PLACES: &[(&str, &str)] = &[
-    (
-        "lowering/src/target/*/object.rs",
-        "makes machine code and asks LLVM for it",
-    ),
+    ("lowering/src/target/*/object.rs", "makes machine code and asks LLVM for it"),
     ("lowering/src/target/*/driver.rs", "calls what was compiled"),
-    (
-        "lowering/src/target/host/pool.rs",
-        "lends borrowed data to threads that outlive the call",
-    ),
+    ("lowering/src/target/host/pool.rs", "lends borrowed data to threads that outlive the call"),
     ("backend/src/run/**", "owns raw memory of devices"),
 ];
 
@@ -23,42 +17,23 @@ const STATEMENT_LINES: usize = 6;
 
 /// A finding for each `unsafe` elsewhere.
 pub fn check_places(project: &Project) -> Vec<Finding> {
-    let elsewhere = |source: &&Source| {
-        !PLACES
-            .iter()
-            .any(|(pattern, _)| matches(pattern, &source.path))
-    };
+    let elsewhere = |source: &&Source| !PLACES.iter().any(|(pattern, _)| matches(pattern, &source.path));
     let message = "`unsafe` is not allowed here: see the list of places in tidy/unsafety.rs";
-    uses(project, elsewhere)
-        .map(|(source, at)| Finding::error(&source.path, at + 1, message))
-        .collect()
+    uses(project, elsewhere).map(|(source, at)| Finding::error(&source.path, at + 1, message)).collect()
 }
 
 /// A finding for each `unsafe` block or impl without a `// SAFETY:` line above.
 pub fn check_reasons(project: &Project) -> Vec<Finding> {
     uses(project, |_| true)
-        .filter(|(source, at)| {
-            needs_reason(&source.lines[*at].code) && !has_reason(&source.lines, *at)
-        })
-        .map(|(source, at)| {
-            Finding::error(
-                &source.path,
-                at + 1,
-                "wanted a `// SAFETY:` line above this `unsafe`",
-            )
-        })
+        .filter(|(source, at)| needs_reason(&source.lines[*at].code) && !has_reason(&source.lines, *at))
+        .map(|(source, at)| Finding::error(&source.path, at + 1, "wanted a `// SAFETY:` line above this `unsafe`"))
         .collect()
 }
 
-fn uses<'a>(
-    project: &'a Project,
-    wanted: impl Fn(&&Source) -> bool + 'a,
-) -> impl Iterator<Item = (&'a Source, usize)> {
+fn uses<'a>(project: &'a Project, wanted: impl Fn(&&Source) -> bool + 'a) -> impl Iterator<Item = (&'a Source, usize)> {
     let in_file = |source: &'a Source| {
         let lines = source.lines.iter().enumerate();
-        lines
-            .filter(|(_, line)| has_word(&line.code, "unsafe"))
-            .map(move |(at, _)| (source, at))
+        lines.filter(|(_, line)| has_word(&line.code, "unsafe")).map(move |(at, _)| (source, at))
     };
     project.sources.iter().filter(wanted).flat_map(in_file)
 }
@@ -125,11 +100,7 @@ mod tests {
             ("lowering/src/target/object.rs", vec![3]),
             ("backend/src/record.rs", vec![3]),
         ] {
-            assert_eq!(
-                lines(check_places(&Project::of(&[(path, text)]))),
-                wanted,
-                "{path}"
-            );
+            assert_eq!(lines(check_places(&Project::of(&[(path, text)]))), wanted, "{path}");
         }
     }
 
@@ -137,9 +108,6 @@ mod tests {
     fn reasons_are_wanted_above() {
         let text = "// SAFETY: b holds.\nlet a = unsafe { b() };\nlet c = unsafe { d() };\n// SAFETY: e holds,\n// and so on.\n\
                     let f =\n    unsafe { e() };\nunsafe fn g() {}\nunsafe impl Send for H {}\n";
-        assert_eq!(
-            lines(check_reasons(&Project::of(&[("x.rs", text)]))),
-            [3, 9]
-        );
+        assert_eq!(lines(check_reasons(&Project::of(&[("x.rs", text)]))), [3, 9]);
     }
 }
