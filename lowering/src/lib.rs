@@ -9,6 +9,7 @@ pub mod layout;
 pub mod llvm;
 pub mod op;
 pub mod passes;
+pub mod pipeline;
 pub mod schedule;
 pub mod spec;
 pub mod target;

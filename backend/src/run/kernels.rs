@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use kiln_lowering::passes;
+use kiln_lowering::pipeline;
 use kiln_lowering::spec::Spec;
 use kiln_lowering::target::host;
 use kiln_lowering::tile::Program;
@@ -115,17 +115,16 @@ fn obtain(cache: &Cache, spec: &Spec, key: &Key, program: &Program) -> (Result<K
 }
 
 fn compile(spec: &Spec, program: &Program) -> Result<host::Object, String> {
-    let mut native = program.clone();
-    passes::run(&mut native, &mut |_, _| {});
     let name = &program.name;
     let mut see = |stage: &'static str, print: &dyn Fn() -> String| match stage {
+        "native" => dump::write(Stage::Tile, &format!("{name}.native"), print),
         "llvm" => dump::write(Stage::Llvm, name, print),
         "optimised" => dump::write(Stage::Llvm, &format!("{name}.optimised"), print),
         "asm" => dump::write(Stage::Asm, name, print),
         "layout" => dump::write(Stage::Layout, name, print),
         _ => {}
     };
-    host::Compiler::new(spec).compile(&native, &mut see).map_err(|e| e.to_string())
+    pipeline::compile(program, &host::Compiler::new(spec), &mut see).map_err(|e| e.to_string())
 }
 
 /// An object as bytes: length of its name, name, code.

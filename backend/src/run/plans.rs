@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kiln_lowering::graph::Graph;
-use kiln_lowering::schedule::{self, InputData, Options, Plan};
+use kiln_lowering::pipeline;
+use kiln_lowering::schedule::{InputData, Options, Plan};
 use rustc_hash::FxHashMap;
 
 use super::dump;
@@ -55,12 +56,12 @@ impl Plans {
             entry.used = clock;
             return (Rc::clone(&entry.ready), None);
         }
-        let plan = schedule::plan(graph, &inputs, options);
+        let plan = pipeline::plan(graph, &inputs, options);
         let (found, effort) = kernels.get(&plan.programs);
         let shape = Arc::new(Shape::of(graph, &plan));
         let name = format!("segment-{hash:016x}");
         dump::write(Stage::Graph, &name, || graph.to_string());
-        dump::write(Stage::Schedule, &name, || shape.to_string());
+        dump::write(Stage::Schedule, &name, || format!("{shape}\n{plan}"));
         for program in &plan.programs {
             dump::write(Stage::Tile, &program.name, || program.to_string());
         }
