@@ -99,75 +99,75 @@ use Lower::{Expand, Native};
 use Oracle::{Both, Conversion, Float, Int};
 
 pointwise! {
-//  op       name       n takes   gives ulp cost comm   lowering                     meaning
-    Add      "add"      2 Numbers Same  0 1  true,  Native,                      Both(|a| a[0] + a[1], |a, _| a[0] + a[1]);
-    Sub      "sub"      2 Numbers Same  0 1  false, Native,                      Both(|a| a[0] - a[1], |a, _| a[0] - a[1]);
-    Mul      "mul"      2 Numbers Same  0 1  true,  Native,                      Both(|a| a[0] * a[1], |a, _| a[0].wrapping_mul(a[1]));
+//  op       name       n takes   gives ulp cost comm  lowering                     meaning
+    Add      "add"      2 Numbers Same  0 1   true,  Native,                      Both(|a| a[0] + a[1], |a, _| a[0] + a[1]);
+    Sub      "sub"      2 Numbers Same  0 1   false, Native,                      Both(|a| a[0] - a[1], |a, _| a[0] - a[1]);
+    Mul      "mul"      2 Numbers Same  0 1   true,  Native,                      Both(|a| a[0] * a[1], |a, _| a[0].wrapping_mul(a[1]));
     // Integers divide towards zero; by zero they give 0.
-    Div      "div"      2 Numbers Same  0 4  false, Native,                      Both(|a| a[0] / a[1], |a, _| if a[1] == 0 { 0 } else { a[0] / a[1] });
+    Div      "div"      2 Numbers Same  0 4   false, Native,                      Both(|a| a[0] / a[1], |a, _| if a[1] == 0 { 0 } else { a[0] / a[1] });
     // The remainder has the divisor's sign (floor modulo); modulo zero an integer gives 0, a float NaN.
-    Rem      "rem"      2 Numbers Same  0 20 false, Expand(math::remainder),     Both(floor_rem, |a, _| if a[1] == 0 { 0 } else { (a[0] % a[1] + a[1]) % a[1] });
-    Fma      "fma"      3 Floats  Same  0 1  false, Native,                      Float(|a| a[0].mul_add(a[1], a[2]));
-    Neg      "neg"      1 Numbers Same  0 1  false, Native,                      Both(|a| -a[0], |a, _| -a[0]);
-    Abs      "abs"      1 Numbers Same  0 1  false, Native,                      Both(|a| a[0].abs(), |a, _| a[0].abs());
+    Rem      "rem"      2 Numbers Same  0 46  false, Expand(math::remainder),     Both(floor_rem, |a, _| if a[1] == 0 { 0 } else { (a[0] % a[1] + a[1]) % a[1] });
+    Fma      "fma"      3 Floats  Same  0 1   false, Native,                      Float(|a| a[0].mul_add(a[1], a[2]));
+    Neg      "neg"      1 Numbers Same  0 1   false, Native,                      Both(|a| -a[0], |a, _| -a[0]);
+    Abs      "abs"      1 Numbers Same  0 1   false, Native,                      Both(|a| a[0].abs(), |a, _| a[0].abs());
     // NaN if either operand is; −0 is below +0.
-    Min      "min"      2 Numbers Same  0 2  true,  Native,                      Both(|a| minimum(a[0], a[1]), |a, _| a[0].min(a[1]));
-    Max      "max"      2 Numbers Same  0 2  true,  Native,                      Both(|a| -minimum(-a[0], -a[1]), |a, _| a[0].max(a[1]));
+    Min      "min"      2 Numbers Same  0 2   true,  Native,                      Both(|a| minimum(a[0], a[1]), |a, _| a[0].min(a[1]));
+    Max      "max"      2 Numbers Same  0 2   true,  Native,                      Both(|a| -minimum(-a[0], -a[1]), |a, _| a[0].max(a[1]));
     // −1, 0 or 1; a NaN and a zero of either sign give 0.
-    Sign     "sign"     1 Numbers Same  0 3  false, Expand(math::sign),          Both(|a| if a[0] > 0.0 { 1.0 } else if a[0] < 0.0 { -1.0 } else { 0.0 }, |a, _| a[0].signum());
-    Sqrt     "sqrt"     1 Floats  Same  0 4  false, Native,                      Float(|a| a[0].sqrt());
-    Recip    "recip"    1 Floats  Same  0 4  false, Expand(math::recip),         Float(|a| 1.0 / a[0]);
-    Floor    "floor"    1 Floats  Same  0 1  false, Native,                      Float(|a| a[0].floor());
-    Ceil     "ceil"     1 Floats  Same  0 1  false, Native,                      Float(|a| a[0].ceil());
-    Trunc    "trunc"    1 Floats  Same  0 1  false, Native,                      Float(|a| a[0].trunc());
+    Sign     "sign"     1 Numbers Same  0 4   false, Expand(math::sign),          Both(|a| if a[0] > 0.0 { 1.0 } else if a[0] < 0.0 { -1.0 } else { 0.0 }, |a, _| a[0].signum());
+    Sqrt     "sqrt"     1 Floats  Same  0 4   false, Native,                      Float(|a| a[0].sqrt());
+    Recip    "recip"    1 Floats  Same  0 4   false, Expand(math::recip),         Float(|a| 1.0 / a[0]);
+    Floor    "floor"    1 Floats  Same  0 1   false, Native,                      Float(|a| a[0].floor());
+    Ceil     "ceil"     1 Floats  Same  0 1   false, Native,                      Float(|a| a[0].ceil());
+    Trunc    "trunc"    1 Floats  Same  0 1   false, Native,                      Float(|a| a[0].trunc());
     // Ties go to the even neighbour.
-    Round    "round"    1 Floats  Same  0 1  false, Native,                      Float(|a| a[0].round_ties_even());
-    Eq       "eq"       2 All     Bool  0 1  true,  Native,                      Both(|a| truth(a[0] == a[1]), |a, _| (a[0] == a[1]).into());
-    Ne       "ne"       2 All     Bool  0 1  true,  Native,                      Both(|a| truth(a[0] != a[1]), |a, _| (a[0] != a[1]).into());
-    Lt       "lt"       2 All     Bool  0 1  false, Native,                      Both(|a| truth(a[0] < a[1]), |a, _| (a[0] < a[1]).into());
-    Le       "le"       2 All     Bool  0 1  false, Native,                      Both(|a| truth(a[0] <= a[1]), |a, _| (a[0] <= a[1]).into());
-    Gt       "gt"       2 All     Bool  0 1  false, Native,                      Both(|a| truth(a[0] > a[1]), |a, _| (a[0] > a[1]).into());
-    Ge       "ge"       2 All     Bool  0 1  false, Native,                      Both(|a| truth(a[0] >= a[1]), |a, _| (a[0] >= a[1]).into());
-    And      "and"      2 Bits    Same  0 1  true,  Native,                      Int(|a, _| a[0] & a[1]);
-    Or       "or"       2 Bits    Same  0 1  true,  Native,                      Int(|a, _| a[0] | a[1]);
-    Xor      "xor"      2 Bits    Same  0 1  true,  Native,                      Int(|a, _| a[0] ^ a[1]);
-    Not      "not"      1 Bits    Same  0 1  false, Native,                      Int(|a, d| if d == DType::Bool { 1 - a[0] } else { !a[0] });
+    Round    "round"    1 Floats  Same  0 1   false, Native,                      Float(|a| a[0].round_ties_even());
+    Eq       "eq"       2 All     Bool  0 1   true,  Native,                      Both(|a| truth(a[0] == a[1]), |a, _| (a[0] == a[1]).into());
+    Ne       "ne"       2 All     Bool  0 1   true,  Native,                      Both(|a| truth(a[0] != a[1]), |a, _| (a[0] != a[1]).into());
+    Lt       "lt"       2 All     Bool  0 1   false, Native,                      Both(|a| truth(a[0] < a[1]), |a, _| (a[0] < a[1]).into());
+    Le       "le"       2 All     Bool  0 1   false, Native,                      Both(|a| truth(a[0] <= a[1]), |a, _| (a[0] <= a[1]).into());
+    Gt       "gt"       2 All     Bool  0 1   false, Native,                      Both(|a| truth(a[0] > a[1]), |a, _| (a[0] > a[1]).into());
+    Ge       "ge"       2 All     Bool  0 1   false, Native,                      Both(|a| truth(a[0] >= a[1]), |a, _| (a[0] >= a[1]).into());
+    And      "and"      2 Bits    Same  0 1   true,  Native,                      Int(|a, _| a[0] & a[1]);
+    Or       "or"       2 Bits    Same  0 1   true,  Native,                      Int(|a, _| a[0] | a[1]);
+    Xor      "xor"      2 Bits    Same  0 1   true,  Native,                      Int(|a, _| a[0] ^ a[1]);
+    Not      "not"      1 Bits    Same  0 1   false, Native,                      Int(|a, d| if d == DType::Bool { 1 - a[0] } else { !a[0] });
     // Shift counts are taken modulo the width; the right shift of a signed integer keeps the sign.
-    Shl      "shl"      2 Ints    Same  0 1  false, Native,                      Int(|a, d| a[0] << shift_count(a[1], d));
-    Shr      "shr"      2 Ints    Same  0 1  false, Native,                      Int(|a, d| a[0] >> shift_count(a[1], d));
+    Shl      "shl"      2 Ints    Same  0 1   false, Native,                      Int(|a, d| a[0] << shift_count(a[1], d));
+    Shr      "shr"      2 Ints    Same  0 1   false, Native,                      Int(|a, d| a[0] >> shift_count(a[1], d));
     // The high half of the double-width product.
-    MulHi    "mulhi"    2 Ints    Same  0 2  true,  Native,                      Int(|a, d| a[0].wrapping_mul(a[1]) >> d.bits());
+    MulHi    "mulhi"    2 Ints    Same  0 2   true,  Native,                      Int(|a, d| a[0].wrapping_mul(a[1]) >> d.bits());
     // Operands: condition (bool), value where it holds, value where it does not.
-    Select   "select"   3 All     Same  0 1  false, Native,                      Both(|a| if a[0] != 0.0 { a[1] } else { a[2] }, |a, _| if a[0] != 0 { a[1] } else { a[2] });
+    Select   "select"   3 All     Same  0 1   false, Native,                      Both(|a| if a[0] != 0.0 { a[1] } else { a[2] }, |a, _| if a[0] != 0 { a[1] } else { a[2] });
     // Float to float rounds to nearest, ties to even. Float to integer truncates and saturates, NaN gives 0.
     // Integer to integer wraps. To bool: whether it differs from zero.
-    Cast     "cast"     1 All     Named 0 1  false, Native,                      Conversion;
+    Cast     "cast"     1 All     Named 0 1   false, Native,                      Conversion;
     // Between types of one width.
-    Bitcast  "bitcast"  1 All     Named 0 1  false, Native,                      Conversion;
-    IsNan    "is_nan"   1 Floats  Bool  0 1  false, Expand(math::is_nan),        Float(|a| truth(a[0].is_nan()));
-    IsInf    "is_inf"   1 Floats  Bool  0 2  false, Expand(math::is_inf),        Float(|a| truth(a[0].is_infinite()));
-    Exp      "exp"      1 Floats  Same  2 12 false, Expand(math::exp),           Float(|a| a[0].exp());
-    Expm1    "expm1"    1 Floats  Same  2 16 false, Expand(math::expm1),         Float(|a| a[0].exp_m1());
-    Log      "log"      1 Floats  Same  2 14 false, Expand(math::log),           Float(|a| a[0].ln());
-    Log1p    "log1p"    1 Floats  Same  2 16 false, Expand(math::log1p),         Float(|a| a[0].ln_1p());
-    Sin      "sin"      1 Floats  Same  2 24 false, Expand(math::sin),           Float(|a| a[0].sin());
-    Cos      "cos"      1 Floats  Same  2 24 false, Expand(math::cos),           Float(|a| a[0].cos());
-    Tan      "tan"      1 Floats  Same  2 28 false, Expand(math::tan),           Float(|a| a[0].tan());
-    Sinh     "sinh"     1 Floats  Same  2 20 false, Expand(math::sinh),          Float(|a| a[0].sinh());
-    Cosh     "cosh"     1 Floats  Same  2 20 false, Expand(math::cosh),          Float(|a| a[0].cosh());
-    Tanh     "tanh"     1 Floats  Same  2 18 false, Expand(math::tanh),          Float(|a| a[0].tanh());
-    Asin     "asin"     1 Floats  Same  2 18 false, Expand(math::asin),          Float(|a| a[0].asin());
-    Acos     "acos"     1 Floats  Same  2 18 false, Expand(math::acos),          Float(|a| a[0].acos());
-    Atan     "atan"     1 Floats  Same  2 18 false, Expand(math::atan),          Float(|a| a[0].atan());
-    Asinh    "asinh"    1 Floats  Same  2 24 false, Expand(math::asinh),         Float(|a| a[0].asinh());
-    Acosh    "acosh"    1 Floats  Same  2 24 false, Expand(math::acosh),         Float(|a| a[0].acosh());
-    Atanh    "atanh"    1 Floats  Same  2 20 false, Expand(math::atanh),         Float(|a| a[0].atanh());
-    Atan2    "atan2"    2 Floats  Same  2 24 false, Expand(math::atan2),         Float(|a| a[0].atan2(a[1]));
+    Bitcast  "bitcast"  1 All     Named 0 1   false, Native,                      Conversion;
+    IsNan    "is_nan"   1 Floats  Bool  0 1   false, Expand(math::is_nan),        Float(|a| truth(a[0].is_nan()));
+    IsInf    "is_inf"   1 Floats  Bool  0 2   false, Expand(math::is_inf),        Float(|a| truth(a[0].is_infinite()));
+    Exp      "exp"      1 Floats  Same  2 25  false, Expand(math::exp),           Float(|a| a[0].exp());
+    Expm1    "expm1"    1 Floats  Same  2 29  false, Expand(math::expm1),         Float(|a| a[0].exp_m1());
+    Log      "log"      1 Floats  Same  2 39  false, Expand(math::log),           Float(|a| a[0].ln());
+    Log1p    "log1p"    1 Floats  Same  2 51  false, Expand(math::log1p),         Float(|a| a[0].ln_1p());
+    Sin      "sin"      1 Floats  Same  2 120 false, Expand(math::sin),           Float(|a| a[0].sin());
+    Cos      "cos"      1 Floats  Same  2 120 false, Expand(math::cos),           Float(|a| a[0].cos());
+    Tan      "tan"      1 Floats  Same  2 130 false, Expand(math::tan),           Float(|a| a[0].tan());
+    Sinh     "sinh"     1 Floats  Same  2 39  false, Expand(math::sinh),          Float(|a| a[0].sinh());
+    Cosh     "cosh"     1 Floats  Same  2 26  false, Expand(math::cosh),          Float(|a| a[0].cosh());
+    Tanh     "tanh"     1 Floats  Same  2 36  false, Expand(math::tanh),          Float(|a| a[0].tanh());
+    Asin     "asin"     1 Floats  Same  2 28  false, Expand(math::asin),          Float(|a| a[0].asin());
+    Acos     "acos"     1 Floats  Same  2 40  false, Expand(math::acos),          Float(|a| a[0].acos());
+    Atan     "atan"     1 Floats  Same  2 29  false, Expand(math::atan),          Float(|a| a[0].atan());
+    Asinh    "asinh"    1 Floats  Same  2 75  false, Expand(math::asinh),         Float(math::reference::asinh);
+    Acosh    "acosh"    1 Floats  Same  2 74  false, Expand(math::acosh),         Float(math::reference::acosh);
+    Atanh    "atanh"    1 Floats  Same  2 65  false, Expand(math::atanh),         Float(math::reference::atanh);
+    Atan2    "atan2"    2 Floats  Same  2 57  false, Expand(math::atan2),         Float(|a| a[0].atan2(a[1]));
     // Integers: a negative exponent gives 0, but for the bases 1 and −1.
-    Pow      "pow"      2 Numbers Same  2 40 false, Expand(math::pow),           Both(|a| a[0].powf(a[1]), int_pow);
-    Erf      "erf"      1 Floats  Same  2 20 false, Expand(math::erf),           Float(math::reference::erf);
+    Pow      "pow"      2 Numbers Same  2 130 false, Expand(math::pow),           Both(|a| a[0].powf(a[1]), int_pow);
+    Erf      "erf"      1 Floats  Same  2 31  false, Expand(math::erf),           Float(math::reference::erf);
     // 1 / (1 + exp(−x))
-    Sigmoid  "sigmoid"  1 Floats  Same  2 16 false, Expand(math::sigmoid),       Float(|a| 1.0 / (1.0 + (-a[0]).exp()));
+    Sigmoid  "sigmoid"  1 Floats  Same  2 37  false, Expand(math::sigmoid),       Float(sigmoid);
 }
 
 fn truth(b: bool) -> f64 {
@@ -183,6 +183,12 @@ fn minimum(a: f64, b: f64) -> f64 {
     } else {
         a.min(b)
     }
+}
+
+/// Without overflow on the side where the result is small.
+fn sigmoid(a: &[f64]) -> f64 {
+    let power = (-a[0].abs()).exp();
+    (if a[0] < 0.0 { power } else { 1.0 }) / (1.0 + power)
 }
 
 /// `a − b·⌊a/b⌋`, exactly.

@@ -19,10 +19,22 @@ pub(super) struct Format {
     pub smallest: f64,
 }
 
-const NARROW: Format =
-    Format { bits: DType::U32, width: 32, mantissa: 23, bias: 127, magic: 12_582_912.0, smallest: 1.175_494_350_822_287_5e-38 };
-const WIDE: Format =
-    Format { bits: DType::U64, width: 64, mantissa: 52, bias: 1023, magic: 6_755_399_441_055_744.0, smallest: f64::MIN_POSITIVE };
+const NARROW: Format = Format {
+    bits: DType::U32,
+    width: 32,
+    mantissa: 23,
+    bias: 127,
+    magic: 12_582_912.0,
+    smallest: 1.175_494_350_822_287_5e-38,
+};
+const WIDE: Format = Format {
+    bits: DType::U64,
+    width: 64,
+    mantissa: 52,
+    bias: 1023,
+    magic: 6_755_399_441_055_744.0,
+    smallest: f64::MIN_POSITIVE,
+};
 
 impl Format {
     /// The bit pattern of a constant.

