@@ -1,3 +1,10 @@
-//! What tests across crates share. The tests themselves are in `tests/`.
+//! What holds across levels and targets: random and tabulated graphs on every target against the oracle, programs of
+//! Burn's tensor API against their definitions and another backend. The tests themselves are in `tests/`.
 
+pub mod execute;
+pub mod ladder;
+pub mod layouts;
 pub mod report;
+pub mod tables;
+pub mod targets;
+pub mod tolerance;

@@ -1,0 +1,95 @@
+//! Every row on every type and kind of operand.
+
+use kiln_conformance::ladder::{Setting, check};
+use kiln_conformance::report;
+use kiln_conformance::tables::{self, Shape};
+use kiln_lowering::DType;
+use kiln_lowering::graph::arbitrary::{Case, Fill};
+use kiln_lowering::graph::{Array, Reduction};
+use kiln_lowering::op::Pointwise;
+
+/// All failures of a table at once, or the number of cases.
+fn all(cases: Vec<(String, Case)>) -> usize {
+    let parts: Vec<&[(String, Case)]> = cases.chunks(cases.len().div_ceil(2).max(1)).collect();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let run = |part: &[(String, Case)]| -> Vec<String> {
+            let failed = |(name, case): &(String, Case)| Some(format!("{name}: {}", check(case, &Setting::default()).err()?));
+            part.iter().filter_map(failed).collect()
+        };
+        let threads: Vec<_> = parts.iter().map(|part| scope.spawn(move || run(part))).collect();
+        threads.into_iter().flat_map(|t| t.join().expect("a check that panics is a bug of its own")).collect()
+    });
+    assert!(failures.is_empty(), "{} of {} failed\n{}", failures.len(), cases.len(), failures.join("\n"));
+    cases.len()
+}
+
+#[test]
+fn every_pointwise_row_on_every_type_and_kind_of_operand() {
+    let mut cases = Vec::new();
+    for &op in Pointwise::ALL {
+        for &dtype in DType::ALL {
+            for &shape in Shape::ALL {
+                let name = format!("{} {dtype} {shape:?}", op.row().name);
+                cases.extend(tables::pointwise(op, dtype, shape).map(|case| (name, case)));
+            }
+        }
+    }
+    all(cases);
+    report::rows("pointwise rows", Pointwise::ALL.len());
+    for dtype in DType::ALL {
+        report::dtype(dtype.name(), 1);
+    }
+}
+
+#[test]
+fn every_reduction_and_scan_on_every_type_and_length() {
+    let lengths = [0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 64, 127, 257, 1023, 1024, 1025];
+    let mut cases = Vec::new();
+    for &kind in Reduction::ALL {
+        for &dtype in DType::ALL {
+            for len in lengths {
+                for with in [Fill::Ordinary, Fill::Special] {
+                    let name = format!("{} {dtype} {len} {with:?}", kind.name());
+                    cases.extend(tables::reduction(kind, dtype, len, with).map(|case| (name, case)));
+                }
+            }
+        }
+    }
+    all(cases);
+    report::rows("reductions and scans", Reduction::ALL.len());
+}
+
+#[test]
+fn sums_of_16_bit_floats_pass_their_own_range() {
+    let mut cases = Vec::new();
+    for dtype in [DType::F16, DType::Bf16] {
+        for len in [65_537, 70_000] {
+            // 70,000 ones are beyond the greatest f16, half of them minus ones bring the sum back.
+            let ones = Array::from_floats(dtype, &[len], &vec![1.0; len as usize]);
+            let mixed: Vec<f64> = (0..len).map(|i| if 2 * i < len { 1.0 } else { -1.0 }).collect();
+            cases.push((format!("{dtype} ones {len}"), tables::reduced_row(Reduction::Sum, ones)));
+            cases.push((format!("{dtype} ones and minus ones {len}"), tables::reduced_row(Reduction::Sum, Array::from_floats(dtype, &[len], &mixed))));
+        }
+    }
+    all(cases);
+}
+
+#[test]
+fn the_first_nan_and_the_first_of_equals_are_found_wherever_they_are() {
+    let mut cases = Vec::new();
+    let lengths = [1, 2, 3, 5, 8, 17, 64, 100, 255, 256, 257, 1024, 1025];
+    for kind in [Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin] {
+        for len in lengths {
+            for at in [0, len / 2, len - 1] {
+                let mut values = vec![1.0; len];
+                values[at] = f64::NAN;
+                values[len - 1] = f64::NAN;
+                let nan = Array::from_floats(DType::F32, &[len as u64], &values);
+                let equal = Array::from_floats(DType::F32, &[len as u64], &vec![-0.0; len]);
+                cases.push((format!("{} of {len}, NaN at {at}", kind.name()), tables::reduced_row(kind, nan)));
+                cases.push((format!("{} of {len} equals", kind.name()), tables::reduced_row(kind, equal)));
+            }
+        }
+    }
+    all(cases);
+}
