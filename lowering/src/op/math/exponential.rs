@@ -1,7 +1,8 @@
 //! The exponential function and what is made of it directly.
 //!
-//! `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`; `e^r` is a minimax polynomial (found with
-//! Sollya's `fpminimax`, which rounds the coefficients to the format one by one; so are all others in this folder).
+//! `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`; `e^r` is a minimax polynomial, computed with
+//! Sollya's `fpminimax`, which finds coefficients that are exact in the format.  So are the others in this folder, but
+//! for one of erf's.
 
 use super::bits::{by_type, format, from_bits, to_bits};
 use super::pair::{fast_two_sum, two_sum};

@@ -3,7 +3,7 @@
 //! Straight-line and free of tables: a case distinction is a select.  Operands are f32 or f64 (narrower floats are
 //! widened before), for `remainder`, `sign` and `pow` also integers.  Errors are quoted in units in the last
 //! place: the largest that were found, for f32 with one operand among all numbers (`examples/ulp.rs`), for f64 and for two
-//! operands among millions of samples against binary128.  Coefficients were computed for this folder with Sollya.
+//! operands among millions of samples against binary128.
 
 mod bits;
 mod error_function;

@@ -26,8 +26,6 @@ fn quotient(a: Pair, b: f64) -> Pair {
 }
 
 /// The error function, within one unit in the last place.
-///
-/// Measured: 1.268 ulp in f32, 1.42 in f64.
 pub fn erf(args: &[f64]) -> f64 {
     let x = args[0];
     if x == 0.0 {
@@ -72,8 +70,6 @@ fn log_1p(a: Pair) -> f64 {
 const LARGE: f64 = 1e20;
 
 /// The inverse hyperbolic sine, to about one unit in the last place.
-///
-/// Measured: 0.889 ulp in f32, 0.78 in f64.
 pub fn asinh(args: &[f64]) -> f64 {
     let x = args[0].abs();
     if x.is_nan() || x > LARGE {
@@ -89,8 +85,6 @@ pub fn asinh(args: &[f64]) -> f64 {
 }
 
 /// The inverse hyperbolic cosine, to about one unit in the last place.
-///
-/// Measured: 1.001 ulp in f32, 0.91 in f64.
 pub fn acosh(args: &[f64]) -> f64 {
     let x = args[0];
     if x.is_nan() || x < 1.0 {
@@ -105,8 +99,6 @@ pub fn acosh(args: &[f64]) -> f64 {
 }
 
 /// The inverse hyperbolic tangent, to about one unit in the last place.
-///
-/// Measured: 0.656 ulp in f32, 0.62 in f64.
 pub fn atanh(args: &[f64]) -> f64 {
     let x = args[0].abs();
     // log(1 + 2x / (1 − x)) / 2

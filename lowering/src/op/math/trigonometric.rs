@@ -81,21 +81,21 @@ fn sine_or_cosine(e: &mut dyn Expander, x: Term, turn: i64) -> Term {
 
 /// `sin x`.
 ///
-/// Measured: 0.74 ulp in f32, 0.71 in f64.
+/// Measured: 0.754 ulp in f32, 0.71 in f64.
 pub fn sin(e: &mut dyn Expander, args: &[Term]) -> Term {
     sine_or_cosine(e, args[0], 0)
 }
 
 /// `cos x`.
 ///
-/// Measured: 0.74 ulp in f32, 0.72 in f64.
+/// Measured: 0.754 ulp in f32, 0.72 in f64.
 pub fn cos(e: &mut dyn Expander, args: &[Term]) -> Term {
     sine_or_cosine(e, args[0], 1)
 }
 
 /// `tan x`, as sine over cosine or, in odd quadrants, minus cosine over sine.
 ///
-/// Measured: 0.91 ulp in f32, 0.84 in f64.
+/// Measured: 0.975 ulp in f32, 0.84 in f64.
 pub fn tan(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     let r = reduce(e, x);
