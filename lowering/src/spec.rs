@@ -76,7 +76,10 @@ impl Spec {
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Spec { name, family, lanes, warps, tile, load_bytes, shared_bytes, triple, cpu, features } = self;
-        write!(f, "{name} {family:?} lanes={lanes} warps={warps} tile={tile} load={load_bytes} shared={shared_bytes} ")?;
+        write!(
+            f,
+            "{name} {family:?} lanes={lanes} warps={warps} tile={tile} load={load_bytes} shared={shared_bytes} "
+        )?;
         write!(f, "{triple} {cpu} {features}")
     }
 }

@@ -201,9 +201,7 @@ impl Analysis<'_> {
                 info.axes.insert(*axis as usize, Axis { contiguity: 1, divisibility, constancy: 1 });
                 info
             }
-            Op::Trans(perm) => {
-                Info { axes: perm.iter().map(|&p| arg(0).axes[p as usize]).collect(), ..*arg(0) }
-            }
+            Op::Trans(perm) => Info { axes: perm.iter().map(|&p| arg(0).axes[p as usize]).collect(), ..*arg(0) },
             Op::Reshape => {
                 let divisibility = arg(0).axes.iter().map(|a| a.divisor_at(1)).min().unwrap_or(1);
                 let axes = extents(ty).iter().map(|_| Axis { divisibility, ..Axis::UNKNOWN }).collect();
@@ -343,9 +341,7 @@ fn binary(op: Pointwise, x: &Info, y: &Info, info: &mut Info) {
         | Pointwise::Min
         | Pointwise::Max
         | Pointwise::Or
-        | Pointwise::Xor => {
-            x.nonnegative && y.nonnegative
-        }
+        | Pointwise::Xor => x.nonnegative && y.nonnegative,
         Pointwise::Shr => x.nonnegative,
         _ => false,
     };
@@ -357,7 +353,8 @@ fn compare(op: Pointwise, args: &[&Info], info: &mut Info) {
     for (i, axis) in info.axes.iter_mut().enumerate() {
         let (a, b) = (x.axes[i], y.axes[i]);
         let run = |run: Axis, fixed: Axis| {
-            u64::from(run.contiguity).min(run.divisibility).min(fixed.divisor_at(1)).min(u64::from(fixed.constancy)) as u32
+            u64::from(run.contiguity).min(run.divisibility).min(fixed.divisor_at(1)).min(u64::from(fixed.constancy))
+                as u32
         };
         let run = match op {
             Pointwise::Lt | Pointwise::Ge => run(a, b),
@@ -381,7 +378,8 @@ fn cast(x: &Info, from: DType, to: DType) -> Info {
             constancy: a.constancy,
         }
     });
-    let nonnegative = x.nonnegative && (to.bits() > from.bits() || to.bits() == from.bits() && to.is_signed() == from.is_signed());
+    let nonnegative =
+        x.nonnegative && (to.bits() > from.bits() || to.bits() == from.bits() && to.is_signed() == from.is_signed());
     Info { axes: axes.collect(), constant: x.constant.map(|v| sign_extend(widen(v, from) as u64, to)), nonnegative }
 }
 

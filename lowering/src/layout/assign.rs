@@ -1,12 +1,14 @@
 //! Gives each value of a program its layout.
 //!
-//! Memory is accessed with the lanes along the axis that most accesses of tiles of that shape are contiguous along; what
-//! is computed from loaded tiles stays where they are; reduced tiles are slices of what they were.  Values that cost
+//! Memory is accessed with the lanes along the axis that the access is contiguous along, or where there is none, along
+//! the axis that most accesses of tiles of that shape are; what is computed from loaded tiles stays where they are;
+//! reduced tiles are slices of what they were.  Values that cost
 //! next to nothing to compute are *cheap*: they have a layout too, but whoever wants them elsewhere computes them
 //! again, so they decide nothing.
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Layout, Linear};
 use crate::analysis::axis::Info;
@@ -18,7 +20,10 @@ pub struct Assignment {
     layouts: SecondaryMap<Value, Option<Layout>>,
     defining: SecondaryMap<Value, Option<Inst>>,
     cheap: SecondaryMap<Value, bool>,
-    memory: FxHashMap<Shape, Layout>,
+    /// By shape, where the accesses do not say better.
+    usual: FxHashMap<Shape, Layout>,
+    /// By offsets.
+    memory: FxHashMap<Value, Layout>,
     lane_bits: u32,
 }
 
@@ -44,9 +49,11 @@ impl Assignment {
             layouts: SecondaryMap::new(),
             defining: SecondaryMap::new(),
             cheap: SecondaryMap::new(),
-            memory: memory_layouts(program, infos, lane_bits),
+            usual: FxHashMap::default(),
+            memory: FxHashMap::default(),
             lane_bits,
         };
+        assignment.find_memory(program, infos);
         for (inst, data) in &program.insts {
             data.results.iter().for_each(|&r| assignment.defining[r] = Some(inst));
         }
@@ -57,7 +64,7 @@ impl Assignment {
 
     /// The layout in which memory is accessed through these offsets.
     pub fn memory(&self, program: &Program, offsets: Value) -> Layout {
-        self.of_shape(&program.ty(offsets).shape)
+        self.memory.get(&offsets).cloned().unwrap_or_else(|| self.of_shape(&program.ty(offsets).shape))
     }
 
     /// The instruction to run once more for a value that is wanted in another layout.
@@ -68,9 +75,34 @@ impl Assignment {
     }
 
     fn of_shape(&self, shape: &Shape) -> Layout {
-        match self.memory.get(shape) {
+        match self.usual.get(shape) {
             Some(layout) => layout.clone(),
             None => Layout::row_major(shape, self.lane_bits, 0),
+        }
+    }
+
+    /// Lanes lie along the axis that an access counts up along for a whole vector; each such access has a vote on where
+    /// the lanes of other tiles of its shape lie.
+    fn find_memory(&mut self, program: &Program, infos: &SecondaryMap<Value, Info>) {
+        let mut votes: FxHashMap<Shape, SmallVec<[u32; 4]>> = FxHashMap::default();
+        for data in program.insts.values() {
+            let (Op::Load(_) | Op::Store(_) | Op::Atomic(..)) = data.op else { continue };
+            let (offsets, shape) = (data.args[0], &program.ty(data.args[0]).shape);
+            let axes = &infos[offsets].axes;
+            if shape.len() < 2 || axes.len() != shape.len() {
+                continue;
+            }
+            let run = |a: usize| axes[a].contiguity.min(1 << self.lane_bits);
+            let Some(best) = (0..shape.len()).max_by_key(|&a| run(a)).filter(|&a| run(a) > 1) else { continue };
+            votes.entry(shape.clone()).or_insert_with(|| smallvec![0; shape.len()])[best] += 1;
+            if run(best) == 1 << self.lane_bits {
+                self.memory.insert(offsets, lanes_along(shape, best, self.lane_bits));
+            }
+        }
+        for (shape, votes) in votes {
+            let best = (0..shape.len()).max_by_key(|&a| votes[a]).unwrap_or(0);
+            let layout = lanes_along(&shape, best, self.lane_bits);
+            self.usual.insert(shape, layout);
         }
     }
 
@@ -116,9 +148,8 @@ impl Assignment {
             }
             (Op::Reduce { axis, .. }, Some(x), _) => self.home(program, x).sliced(*axis as usize),
             (Op::Scan { .. }, Some(x), _) => self.home(program, x),
-            (Op::ExpandDims(_) | Op::Reshape, Some(x), Some(r)) => {
-                self.home(program, x).reshaped(&program.ty(r).shape)
-            }
+            (Op::ExpandDims(_) | Op::Reshape, Some(x), Some(r)) => self.home(program, x).reshaped(&program.ty(r).shape),
+            (Op::Load(_) | Op::Atomic(..), Some(offsets), _) => self.memory(program, offsets),
             (Op::Trans(perm), Some(x), _) => self.home(program, x).transposed(perm),
             (Op::Join, Some(x), _) => joined(&self.home(program, x)),
             (Op::Split, Some(x), _) => apart(&self.home(program, x)).0,
@@ -191,27 +222,9 @@ pub fn apart(layout: &Layout) -> (Layout, Layout) {
     (half, whole)
 }
 
-/// For each shape, the lanes along the axis that most accesses are contiguous along, the last of several.
-fn memory_layouts(program: &Program, infos: &SecondaryMap<Value, Info>, lane_bits: u32) -> FxHashMap<Shape, Layout> {
-    let mut votes: FxHashMap<Shape, Vec<u32>> = FxHashMap::default();
-    for data in program.insts.values() {
-        let (Op::Load(_) | Op::Store(_) | Op::Atomic(..)) = data.op else { continue };
-        let shape = &program.ty(data.args[0]).shape;
-        let axes = &infos[data.args[0]].axes;
-        if shape.len() < 2 || axes.len() != shape.len() {
-            continue;
-        }
-        let votes = votes.entry(shape.clone()).or_insert_with(|| vec![0; shape.len()]);
-        let best = (0..shape.len()).max_by_key(|&a| axes[a].contiguity);
-        if let Some(best) = best.filter(|&a| axes[a].contiguity > 1) {
-            votes[best] += 1;
-        }
-    }
-    let layout = |shape: &Shape, votes: &[u32]| {
-        let best = (0..shape.len()).max_by_key(|&a| votes[a]).unwrap_or(0);
-        let others = (0..shape.len()).rev().filter(|&a| a != best);
-        let axes: Vec<usize> = std::iter::once(best).chain(others).collect();
-        Layout::blocked(shape, &axes, lane_bits, 0)
-    };
-    votes.into_iter().map(|(shape, votes)| (shape.clone(), layout(&shape, &votes))).collect()
+/// Lanes along one axis, then along the others, the last one first.
+fn lanes_along(shape: &[u32], axis: usize, lane_bits: u32) -> Layout {
+    let others = (0..shape.len()).rev().filter(|&a| a != axis);
+    let axes: Vec<usize> = std::iter::once(axis).chain(others).collect();
+    Layout::blocked(shape, &axes, lane_bits, 0)
 }

@@ -86,9 +86,10 @@ mod tests {
         let Plan::Steps(steps) = plan else { panic!("no steps") };
         for step in steps {
             regs = match step {
-                Step::Move(from) => {
-                    from.iter().map(|(r, lanes)| lanes.iter().map(|&l| regs[*r as usize][l as usize]).collect()).collect()
-                }
+                Step::Move(from) => from
+                    .iter()
+                    .map(|(r, lanes)| lanes.iter().map(|&l| regs[*r as usize][l as usize]).collect())
+                    .collect(),
                 Step::Pick(from) => from
                     .iter()
                     .map(|lanes| lanes.iter().map(|&(r, l)| regs[r as usize][l as usize]).collect())
@@ -99,7 +100,8 @@ mod tests {
                         (r ^ (a ^ b) << register, l ^ (a ^ b) << lane)
                     };
                     let all = 0..regs.len() as u32;
-                    all.map(|r| (0..lanes).map(|l| source(r, l)).map(|(r, l)| regs[r as usize][l as usize]).collect()).collect()
+                    all.map(|r| (0..lanes).map(|l| source(r, l)).map(|(r, l)| regs[r as usize][l as usize]).collect())
+                        .collect()
                 }
             };
         }

@@ -27,7 +27,11 @@ pub struct Factors {
 
 /// Takes `map`, an invertible map of `lanes` lane bits and the register bits above them, apart.
 pub fn factor(map: &Linear, lanes: u32) -> Factors {
-    let mut work = Elimination { m: rows(map), before: rows(&Linear::identity(map.bits())), after: rows(&Linear::identity(map.bits())) };
+    let mut work = Elimination {
+        m: rows(map),
+        before: rows(&Linear::identity(map.bits())),
+        after: rows(&Linear::identity(map.bits())),
+    };
     let (l, n) = (lanes as usize, map.bits() as usize);
 
     // The block from lanes to registers becomes a unit matrix of size k in its corner.
@@ -50,31 +54,59 @@ pub fn factor(map: &Linear, lanes: u32) -> Factors {
     }
     // Its pivots clear the rest of their rows and columns: register columns may take lane columns, lane rows register rows.
     for i in 0..k {
-        (l..n).for_each(|column| if work.has(l + i, column) { work.add_column(i, column) });
-        (0..l).for_each(|row| if work.has(row, i) { work.add_row(l + i, row) });
+        (l..n).for_each(|column| {
+            if work.has(l + i, column) {
+                work.add_column(i, column)
+            }
+        });
+        (0..l).for_each(|row| {
+            if work.has(row, i) {
+                work.add_row(l + i, row)
+            }
+        });
     }
     // What is left of the registers, and of the lanes, becomes a unit matrix.
     for i in l + k..n {
         let Some(pivot) = (l..l + k).chain(i..n).find(|&column| work.has(i, column)) else { break };
         work.swap_columns(pivot, i);
-        (l..n).filter(|&column| column != i).for_each(|column| if work.has(i, column) { work.add_column(i, column) });
+        (l..n).filter(|&column| column != i).for_each(|column| {
+            if work.has(i, column) {
+                work.add_column(i, column)
+            }
+        });
     }
     for i in k..l {
         let Some(pivot) = (0..k).chain(i..l).find(|&row| work.has(row, i)) else { break };
         work.swap_rows(pivot, i);
-        (0..l).filter(|&row| row != i).for_each(|row| if work.has(row, i) { work.add_row(i, row) });
+        (0..l).filter(|&row| row != i).for_each(|row| {
+            if work.has(row, i) {
+                work.add_row(i, row)
+            }
+        });
     }
     for i in k..l {
-        (l..n).for_each(|column| if work.has(i, column) { work.add_column(i, column) });
+        (l..n).for_each(|column| {
+            if work.has(i, column) {
+                work.add_column(i, column)
+            }
+        });
     }
     for i in l + k..n {
-        (0..l).for_each(|row| if work.has(row, i) { work.add_row(i, row) });
+        (0..l).for_each(|row| {
+            if work.has(row, i) {
+                work.add_row(i, row)
+            }
+        });
     }
     // The block from registers to lanes is now of size k and invertible.
     for i in 0..k {
         let Some(pivot) = (i..k).find(|&row| work.has(row, l + i)) else { break };
         work.swap_rows(pivot, i);
-        (0..k).filter(|&row| row != i).for_each(|row| if work.has(row, l + i) { work.add_row(i, row) });
+        (0..k).filter(|&row| row != i).for_each(|row| {
+            if work.has(row, l + i) {
+                work.add_row(i, row)
+            }
+        });
     }
     Factors { before: map_of(&work.before), exchanges: k as u32, after: map_of(&work.after) }
 }

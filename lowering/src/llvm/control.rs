@@ -87,7 +87,10 @@ impl<'c> Lower<'_, 'c> {
     pub fn check(&mut self, condition: Value, code: u32) {
         let layout = self.layouts[condition].clone();
         let tile = self.tile(condition, &layout);
-        let whole = tile.regs.iter().map(|&r| if matches!(r, Reg::Uniform(_)) { self.first(r) } else { self.all(self.vector(&layout, r)) });
+        let whole = tile
+            .regs
+            .iter()
+            .map(|&r| if matches!(r, Reg::Uniform(_)) { self.first(r) } else { self.all(self.vector(&layout, r)) });
         let all = whole.collect::<Vec<_>>().into_iter().reduce(|x, y| self.ir.binary(I::And, x, y));
         if let Some(all) = all {
             self.emit.check(self.ir, all, code);

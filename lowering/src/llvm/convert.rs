@@ -58,7 +58,9 @@ impl<'c> Lower<'_, 'c> {
     /// A register whose lane `i` is lane `from[i]` of `reg`.
     pub fn lanes_from(&self, reg: Reg<'c>, from: &[u32]) -> Reg<'c> {
         match reg {
-            Reg::Vector(_) if from.iter().all(|&l| l == from[0]) => Reg::Uniform(self.ir.extract(self.whole(reg), from[0])),
+            Reg::Vector(_) if from.iter().all(|&l| l == from[0]) => {
+                Reg::Uniform(self.ir.extract(self.whole(reg), from[0]))
+            }
             Reg::Vector(v) => Reg::Vector(self.emit.shuffle(self.ir, v, from)),
             reg => reg,
         }

@@ -55,7 +55,12 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Writes a tile to scratch memory in row-major order; its layout has the lanes in that order.
-    pub fn spill(&self, tile: &Tile<'c>, dtype: DType, convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>) -> PointerValue<'c> {
+    pub fn spill(
+        &self,
+        tile: &Tile<'c>,
+        dtype: DType,
+        convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>,
+    ) -> PointerValue<'c> {
         let (ir, width) = (self.ir, self.emit.width());
         let lanes = tile.layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));
         let bytes = dtype.bytes() as u32 * tile.layout.shape.iter().product::<u32>().max(width);
@@ -77,7 +82,8 @@ impl<'c> Lower<'_, 'c> {
             return self.narrow_product(a, b, inner, dtype, acc);
         }
         let (rows, across) = (layout.shape[0], layout.shape[1] / width);
-        let register = |row: u32, column: u32| layout.find(row * layout.shape[1] + column * width).map_or(0, |(r, _)| r as usize);
+        let register =
+            |row: u32, column: u32| layout.find(row * layout.shape[1] + column * width).map_or(0, |(r, _)| r as usize);
         // Two thirds of the register file for sums; the rest for a row of `b` and an element of `a`.
         let most = if self.spec.lanes >= 16 { 20 } else { 10 };
         let high_across = across.min(4);

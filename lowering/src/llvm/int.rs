@@ -19,11 +19,9 @@ pub(super) fn row<'c>(ir: &Ir<'c>, op: Pointwise, dtype: DType, args: &[Any<'c>]
         Pointwise::Mul => ir.binary(I::Mul, x, args[1]),
         Pointwise::Div => divide(ir, dtype, x, args[1]),
         Pointwise::Neg => ir.binary(I::Sub, ir.int_like(x, 0), x),
-        Pointwise::Abs if signed => ir.select(
-            ir.icmp(IntPredicate::SLT, x, ir.int_like(x, 0)),
-            ir.binary(I::Sub, ir.int_like(x, 0), x),
-            x,
-        ),
+        Pointwise::Abs if signed => {
+            ir.select(ir.icmp(IntPredicate::SLT, x, ir.int_like(x, 0)), ir.binary(I::Sub, ir.int_like(x, 0), x), x)
+        }
         Pointwise::Abs => x,
         Pointwise::Min => extremum("llvm.smin", "llvm.umin"),
         Pointwise::Max => extremum("llvm.smax", "llvm.umax"),

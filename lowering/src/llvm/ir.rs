@@ -223,9 +223,8 @@ impl<'c> Ir<'c> {
             (Any::VectorValue(x), Any::VectorValue(y)) => {
                 built(self.builder.build_float_compare(predicate, x, y, "")).into()
             }
-            _ => {
-                built(self.builder.build_float_compare(predicate, x.into_float_value(), y.into_float_value(), "")).into()
-            }
+            _ => built(self.builder.build_float_compare(predicate, x.into_float_value(), y.into_float_value(), ""))
+                .into(),
         }
     }
 

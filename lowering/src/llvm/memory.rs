@@ -267,7 +267,12 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Two ways to one value.
-    pub fn branch(&self, condition: Any<'c>, then: impl FnOnce() -> Any<'c>, other: impl FnOnce() -> Any<'c>) -> Any<'c> {
+    pub fn branch(
+        &self,
+        condition: Any<'c>,
+        then: impl FnOnce() -> Any<'c>,
+        other: impl FnOnce() -> Any<'c>,
+    ) -> Any<'c> {
         let builder = &self.ir.builder;
         let (mut x, mut y) = (None, None);
         let (from_then, from_other) = self.branch_blocks(condition, || x = Some(then()), || y = Some(other()));

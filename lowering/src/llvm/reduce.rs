@@ -51,10 +51,12 @@ impl<'c> Lower<'_, 'c> {
                 panic!("bug in the lowering: bit {bit} is in no register and no lane");
             }
         }
-        let used = layout.lane.bases().iter().enumerate().fold(0, |used, (i, &b)| if b == 0 { used } else { used | 1 << i });
+        let used =
+            layout.lane.bases().iter().enumerate().fold(0, |used, (i, &b)| if b == 0 { used } else { used | 1 << i });
         let fill: Vec<u32> = (0..1u32 << layout.lane.bits()).map(|l| l & used).collect();
         for (&result, regs) in results.iter().zip(tiles) {
-            let regs: Vec<Reg<'c>> = regs.into_iter().map(|r| if vacant { self.lanes_from(r, &fill) } else { r }).collect();
+            let regs: Vec<Reg<'c>> =
+                regs.into_iter().map(|r| if vacant { self.lanes_from(r, &fill) } else { r }).collect();
             let tile = Tile { layout: sliced.clone(), regs };
             let home = self.layouts[result].clone();
             let tile = if tile.layout == home { tile } else { self.convert(&tile, &home) };

@@ -13,8 +13,11 @@ impl<'c> Lower<'_, 'c> {
         let (extent, step) = (layout.shape[axis], 1u32 << layout.axis_bits(axis).start);
         let lanes = 0..1u32 << layout.lane.bits();
         let tiles = args.iter().map(|&a| self.tile(a, &layout).regs);
-        let mut tiles: Vec<Vec<Reg<'c>>> =
-            tiles.collect::<Vec<_>>().into_iter().map(|regs| regs.iter().map(|&r| self.unramped(&layout, r)).collect()).collect();
+        let mut tiles: Vec<Vec<Reg<'c>>> = tiles
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|regs| regs.iter().map(|&r| self.unramped(&layout, r)).collect())
+            .collect();
         let mut distance = 1;
         while distance < extent {
             let next: Vec<Vec<Reg<'c>>> = (0..layout.registers() as u32)
@@ -36,7 +39,8 @@ impl<'c> Lower<'_, 'c> {
                     if before.iter().all(Option::is_some) {
                         return combined;
                     }
-                    let mask = self.ir.ints(self.ir.context.bool_type().into(), before.iter().map(|b| u64::from(b.is_some())));
+                    let mask =
+                        self.ir.ints(self.ir.context.bool_type().into(), before.iter().map(|b| u64::from(b.is_some())));
                     let chosen = combined.iter().zip(&old).map(|(&new, &old)| {
                         Reg::Vector(self.ir.select(mask, self.vector(&layout, new), self.vector(&layout, old)))
                     });

@@ -71,11 +71,19 @@ fn shrunk(seed: u64, features: &Features, halvings: u32) -> Result<(), String> {
     for steps in 0..=features.steps {
         let case = program(seed, &Features { steps, ..features.clone() });
         agrees(&case, halvings).map_err(|error| {
-            let params: Vec<String> = case.program.params.values().map(|p| match p.kind {
-                ParamKind::Buffer { .. } => format!("{}*", p.dtype),
-                ParamKind::Scalar { .. } => p.dtype.to_string(),
-            }).collect();
-            format!("seed {seed}, {steps} steps, {halvings} halvings: {error}\nparams {params:?} grid {:?}\n{}", case.grid, case.program)
+            let params: Vec<String> = case
+                .program
+                .params
+                .values()
+                .map(|p| match p.kind {
+                    ParamKind::Buffer { .. } => format!("{}*", p.dtype),
+                    ParamKind::Scalar { .. } => p.dtype.to_string(),
+                })
+                .collect();
+            format!(
+                "seed {seed}, {steps} steps, {halvings} halvings: {error}\nparams {params:?} grid {:?}\n{}",
+                case.grid, case.program
+            )
         })?;
     }
     Ok(())

@@ -15,10 +15,10 @@ use inkwell::llvm_sys::orc2::lljit::{
     LLVMOrcLLJITRef,
 };
 use inkwell::llvm_sys::orc2::{
-    LLVMJITEvaluatedSymbol, LLVMJITSymbolFlags, LLVMJITSymbolGenericFlags, LLVMOrcAbsoluteSymbols, LLVMOrcCLookupSetElement,
-    LLVMOrcCSymbolMapPair, LLVMOrcCJITDylibSearchOrderElement, LLVMOrcExecutionSessionCreateBareJITDylib,
-    LLVMOrcExecutionSessionLookup, LLVMOrcJITDylibClear, LLVMOrcJITDylibDefine, LLVMOrcJITDylibLookupFlags,
-    LLVMOrcJITDylibRef, LLVMOrcLookupKind, LLVMOrcSymbolLookupFlags,
+    LLVMJITEvaluatedSymbol, LLVMJITSymbolFlags, LLVMJITSymbolGenericFlags, LLVMOrcAbsoluteSymbols,
+    LLVMOrcCJITDylibSearchOrderElement, LLVMOrcCLookupSetElement, LLVMOrcCSymbolMapPair,
+    LLVMOrcExecutionSessionCreateBareJITDylib, LLVMOrcExecutionSessionLookup, LLVMOrcJITDylibClear,
+    LLVMOrcJITDylibDefine, LLVMOrcJITDylibLookupFlags, LLVMOrcJITDylibRef, LLVMOrcLookupKind, LLVMOrcSymbolLookupFlags,
 };
 
 use super::object::{Error, Object, initialise};
@@ -142,8 +142,11 @@ impl Linker {
         // SAFETY: the buffer is copied and handed over; the lookup answers before it returns, since the session has no
         // threads of its own, so `found` is alive when it is written; the interned name is consumed by the lookup.
         unsafe {
-            let buffer =
-                LLVMCreateMemoryBufferWithMemoryRangeCopy(object.bytes.as_ptr().cast(), object.bytes.len(), name.as_ptr());
+            let buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+                object.bytes.as_ptr().cast(),
+                object.bytes.len(),
+                name.as_ptr(),
+            );
             check(LLVMOrcLLJITAddObjectFile(self.jit, library.0, buffer))?;
             let mut order = [LLVMOrcCJITDylibSearchOrderElement {
                 JD: library.0,
@@ -194,7 +197,11 @@ fn memory_functions() -> [(&'static CStr, usize); 3] {
         fn memmove(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void;
         fn memset(to: *mut c_void, value: i32, bytes: usize) -> *mut c_void;
     }
-    [(c"memcpy", memcpy as *const () as usize), (c"memmove", memmove as *const () as usize), (c"memset", memset as *const () as usize)]
+    [
+        (c"memcpy", memcpy as *const () as usize),
+        (c"memmove", memmove as *const () as usize),
+        (c"memset", memset as *const () as usize),
+    ]
 }
 
 impl Drop for Code {

@@ -55,8 +55,11 @@ impl<'c> Host<'c> {
         let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");
         function.add_attribute(inkwell::attributes::AttributeLoc::Function, c.create_enum_attribute(nounwind, 0));
 
-        let (entry, body, after) =
-            (c.append_basic_block(function, "entry"), c.append_basic_block(function, "program"), c.append_basic_block(function, "end"));
+        let (entry, body, after) = (
+            c.append_basic_block(function, "entry"),
+            c.append_basic_block(function, "program"),
+            c.append_basic_block(function, "end"),
+        );
         ir.builder.position_at_end(entry);
         let argument = |i: u32| match function.get_nth_param(i) {
             Some(value) => value.into_pointer_value(),

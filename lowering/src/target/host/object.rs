@@ -7,9 +7,7 @@ use inkwell::OptimizationLevel;
 use inkwell::context::Context;
 use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{
-    CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
-};
+use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
 use inkwell::types::{AsTypeRef, BasicTypeEnum};
 use inkwell::values::{AsValueRef, PointerValue, VectorValue};
 

@@ -299,7 +299,8 @@ mod tests {
         let pool = Pool::with_threads(2);
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..20).for_each(|_| assert!(counts(&pool, [100, 2, 1], false).iter().all(|&n| n == 1))));
+                scope
+                    .spawn(|| (0..20).for_each(|_| assert!(counts(&pool, [100, 2, 1], false).iter().all(|&n| n == 1))));
             }
         });
     }
