@@ -38,7 +38,12 @@ impl<'c> Lower<'_, 'c> {
         }
         let shape = self.ty(x).shape.clone();
         let narrow = layout.squeezed(&shape);
-        let tile = self.tile(x, &narrow);
+        let mut tile = self.tile(x, &narrow);
+        // A ramp counts along the one axis that the lanes lie along; repeated, they may lie along several.
+        if lane_steps(&narrow, self.emit.width()) != lane_steps(&layout, self.emit.width()) {
+            let unramped = tile.regs.iter().map(|&reg| self.unramped(&narrow, reg)).collect();
+            tile.regs = unramped;
+        }
         let regs = (0..layout.registers() as u32).map(|r| {
             let squeezed = squeeze(&layout, &shape, layout.at(r, 0));
             let Some((register, lane)) = narrow.find(squeezed) else {
