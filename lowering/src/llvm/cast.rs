@@ -16,10 +16,7 @@ pub(super) fn cast<'c>(ir: &Ir<'c>, x: Any<'c>, from: DType, to: DType) -> Any<'
             let op = if from.bits() < to.bits() { I::FPExt } else { I::FPTrunc };
             ir.convert(op, x, element)
         }
-        (Class::Float, class) => {
-            let name = if class == Class::Signed { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
-            ir.intrinsic(name, &[ir.shaped_like(element, x), x.get_type()], &[x])
-        }
+        (Class::Float, _) => saturate(ir, x, to),
         (Class::Signed, Class::Float) => ir.convert(I::SIToFP, x, element),
         (_, Class::Float) => ir.convert(I::UIToFP, x, element),
         (class, _) if from == DType::Bool || from.bits() < to.bits() => {
@@ -28,4 +25,23 @@ pub(super) fn cast<'c>(ir: &Ir<'c>, x: Any<'c>, from: DType, to: DType) -> Any<'
         _ if from.bits() > to.bits() => ir.convert(I::Trunc, x, element),
         _ => x,
     }
+}
+
+/// Float to integer.  LLVM's own saturating conversion is taken apart into scalars on processors.
+fn saturate<'c>(ir: &Ir<'c>, x: Any<'c>, to: DType) -> Any<'c> {
+    let element = ir.scalar_type(to);
+    let value_bits = to.bits() - u32::from(to.is_signed());
+    // Both are powers of two (or 0), and so exact in any float.
+    let above = ir.float_like(x, 2f64.powi(value_bits as i32));
+    let low = if to.is_signed() { -(2f64.powi(value_bits as i32)) } else { 0.0 };
+    let low = ir.float_like(x, low);
+    let (fits_above, fits_below) = (ir.fcmp(FloatPredicate::OLT, x, above), ir.fcmp(FloatPredicate::OGE, x, low));
+    let inside = ir.select(ir.binary(I::And, fits_above, fits_below), x, ir.float_like(x, 0.0));
+    let op = if to.is_signed() { I::FPToSI } else { I::FPToUI };
+    let converted = ir.convert(op, inside, element);
+    let (least, most) = if to.is_signed() { (1u64 << value_bits, (1u64 << value_bits) - 1) } else { (0, u64::MAX) };
+    let too_great = ir.fcmp(FloatPredicate::OGE, x, above);
+    let too_small = ir.fcmp(FloatPredicate::OLT, x, low);
+    let converted = ir.select(too_great, ir.int_like(converted, most as i64), converted);
+    ir.select(too_small, ir.int_like(converted, least as i64), converted)
 }

@@ -76,14 +76,53 @@ fn divide<'c>(ir: &Ir<'c>, dtype: DType, x: Any<'c>, y: Any<'c>) -> Any<'c> {
 ///
 /// No processor divides vectors of integers, but all divide vectors of doubles, and these hold integers of up to 32 bits
 /// exactly.  Truncating the rounded quotient is right: one that is not an integer is at least 1/|y| away from the
-/// nearest, and rounding moves it by at most 2⁻⁵³·|x/y| ≤ 2⁻²¹/|y|.
+/// nearest, and rounding moves it by at most 2⁻⁵³·|x/y| ≤ 2⁻²¹/|y|.  Division by a constant is best left to LLVM.
 fn quotient<'c>(ir: &Ir<'c>, dtype: DType, x: Any<'c>, y: Any<'c>) -> Any<'c> {
     let signed = dtype.is_signed();
-    if ir.width(x) == 1 || dtype.bits() > 32 {
+    let constant = matches!(y, Any::VectorValue(v) if v.is_const());
+    if ir.width(x) == 1 || dtype.bits() > 32 || constant {
         return ir.binary(if signed { I::SDiv } else { I::UDiv }, x, y);
     }
     let double = ir.context.f64_type().into();
-    let (there, back) = if signed { (I::SIToFP, I::FPToSI) } else { (I::UIToFP, I::FPToUI) };
+    let (there, back) = doubles(signed);
     let quotient = ir.binary(I::FDiv, ir.convert(there, x, double), ir.convert(there, y, double));
     ir.convert(back, quotient, ir.element(x.get_type()))
+}
+
+/// Conversions to doubles and back.
+fn doubles(signed: bool) -> (I, I) {
+    if signed { (I::SIToFP, I::FPToSI) } else { (I::UIToFP, I::FPToUI) }
+}
+
+/// A vector by a scalar: one reciprocal, and a multiplication per element.  `None` where this would not be exact, or
+/// LLVM has a better way.
+///
+/// With x = q·y + r and |r| < |y|, of the sign of x, the number (x ± ½)/y, ½ taken with the sign of x, lies at least
+/// ½/|y| away from any integer and truncates to q.  Two roundings move it by at most 2⁻⁵²·|x + ½|/|y| < 2⁻¹⁹/|y|.
+pub(super) fn divide_by_scalar<'c>(ir: &Ir<'c>, dtype: DType, x: Any<'c>, y: Any<'c>) -> Option<Any<'c>> {
+    if dtype.bits() > 32 || y.into_int_value().is_const() {
+        return None;
+    }
+    let (signed, width) = (dtype.is_signed(), ir.width(x));
+    let zero = ir.icmp(IntPredicate::EQ, y, ir.int_like(y, 0));
+    let safe = ir.select(zero, ir.int_like(y, 1), y);
+    let double = ir.context.f64_type().into();
+    let (there, back) = doubles(signed);
+    let divisor = ir.convert(there, safe, double);
+    let reciprocal = ir.splat(ir.binary(I::FDiv, ir.float_like(divisor, 1.0), divisor), width);
+    let number = ir.convert(there, x, double);
+    let half = ir.float_like(number, 0.5);
+    let half = if signed { ir.intrinsic("llvm.copysign", &[half.get_type()], &[half, number]) } else { half };
+    let scaled = ir.binary(I::FMul, ir.binary(I::FAdd, number, half), reciprocal);
+    let none = ir.int_like(x, 0);
+    let quotient = if signed {
+        // MIN / −1 does not fit: anything there, and the right answer put in its place.
+        let minus = ir.splat(ir.icmp(IntPredicate::EQ, y, ir.int_like(y, -1)), width);
+        let scaled = ir.select(minus, ir.float_like(scaled, 0.0), scaled);
+        let quotient = ir.convert(back, scaled, ir.element(x.get_type()));
+        ir.select(minus, ir.binary(I::Sub, none, x), quotient)
+    } else {
+        ir.convert(back, scaled, ir.element(x.get_type()))
+    };
+    Some(ir.select(ir.splat(zero, width), none, quotient))
 }

@@ -163,6 +163,12 @@ impl<'c> Lower<'_, 'c> {
     ) -> Reg<'c> {
         let uniform = regs.iter().all(|r| matches!(r, Reg::Uniform(_)));
         let form = if uniform { Form::Uniform } else { form };
+        if let (Pointwise::Div, Form::Vector, [x, Reg::Uniform(y)]) = (op, form, regs)
+            && from.is_int()
+            && let Some(quotient) = int::divide_by_scalar(self.ir, from, self.vector(layout, *x), *y)
+        {
+            return Reg::Vector(quotient);
+        }
         let args: Vec<Any<'c>> = match form {
             Form::Uniform | Form::Ramp => regs.iter().map(|&r| self.first(r)).collect(),
             Form::Vector => regs.iter().map(|&r| self.vector(layout, r)).collect(),

@@ -115,3 +115,78 @@ fn a_failed_check_is_reported() {
     assert_eq!(run(&program, [3, 1, 1], &[64]), 0);
     assert_eq!(run(&program, [3, 1, 1], &[63]), 7);
 }
+
+/// Every pair of interesting numbers, as vectors by vectors, vectors by scalars and scalars by scalars.
+#[test]
+fn integer_division_never_traps_and_is_exact() {
+    for dtype in [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64] {
+        let mut b = Builder::new("divide");
+        let (x, y, z) = (b.buffer(dtype, false), b.scalar(dtype, 1), b.buffer(dtype, true));
+        let lanes = b.arange(32);
+        let by_scalar = b.load(x, lanes);
+        let by_scalar = b.map(Pointwise::Div, &[by_scalar, y]);
+        b.store(z, lanes, by_scalar, None);
+        let divisors = b.broadcast(y, &[32]);
+        let odd = b.load(x, lanes);
+        let zero = b.constant(dtype, 0);
+        let odd = b.map(Pointwise::Mul, &[odd, zero]);
+        let divisors = b.map(Pointwise::Or, &[divisors, odd]);
+        let by_vector = b.load(x, lanes);
+        let by_vector = b.map(Pointwise::Div, &[by_vector, divisors]);
+        let next = b.int(DType::I32, 32);
+        let next = b.add(lanes, next);
+        b.store(z, next, by_vector, None);
+        let program = b.finish();
+        let object = Compiler::new(&spec()).compile(&program, &mut |_, _| {}).unwrap();
+        let kernel = load(&object).unwrap();
+        let shift = 64 - dtype.bits();
+        let least = if dtype.is_signed() { i128::from(i64::MIN >> shift) } else { 0 };
+        let most = if dtype.is_signed() { i128::from(i64::MAX >> shift) } else { i128::from(u64::MAX >> shift) };
+        let near = [0, 1, 2, 3, 5, 7, 10, 100, 127];
+        let numbers: Vec<i128> =
+            near.iter().flat_map(|&n| [n, -n, least + n, most - n]).filter(|n| (least..=most).contains(n)).collect();
+        for xs in numbers.chunks(32) {
+            let mut bytes: Vec<u8> = xs.iter().flat_map(|x| x.to_le_bytes()[..dtype.bytes()].to_vec()).collect();
+            bytes.resize(32 * dtype.bytes(), 1);
+            for &y in &numbers {
+                let mut out = vec![0u8; 64 * dtype.bytes()];
+                let params = [slot(&bytes), y as u64, out.as_mut_ptr() as u64];
+                // SAFETY: the buffers hold 32 and 64 elements and outlive the call.
+                unsafe { kernel.launch(&Pool::with_threads(1), [1, 1, 1], &params, &AtomicU32::new(0)) };
+                for (i, &x) in xs.iter().enumerate() {
+                    let want = if y == 0 { 0 } else { x / y };
+                    for at in [i, 32 + i] {
+                        let got = &out[at * dtype.bytes()..][..dtype.bytes()];
+                        assert_eq!(got, &want.to_le_bytes()[..dtype.bytes()], "{dtype}: {x} / {y} at {at}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A chain of rows is straight vector code: wide loads, no calls, no division of index arithmetic.
+#[test]
+fn code_is_what_it_should_be() {
+    let mut b = Builder::new("rows");
+    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
+    let (n, columns) = (b.scalar(DType::I32, 1), b.scalar(DType::I32, 16));
+    let (offsets, mask) = block(&mut b, n, 64);
+    let row = b.map(Pointwise::Div, &[offsets, columns]);
+    let start = b.mul(row, columns);
+    let column = b.map(Pointwise::Sub, &[offsets, start]);
+    let zero = b.constant(DType::F32, 0);
+    let xs = b.load_masked(x, offsets, mask, zero);
+    let bias = b.load_masked(x, column, mask, zero);
+    let sum = b.add(xs, bias);
+    let sum = b.map(Pointwise::Max, &[sum, zero]);
+    b.store(y, offsets, sum, Some(mask));
+    let text = asm(&b.finish());
+    let has = |name: &str| text.lines().any(|line| line.trim_start().starts_with(name));
+    assert!(!has("call"), "{text}");
+    if cfg!(target_arch = "x86_64") {
+        assert!(!has("vgather") && !has("vdivpd"), "{text}");
+        assert_eq!(text.matches("idivl").count(), 64 / spec().lanes as usize, "{text}");
+        assert!(has("vmovups") || has("vmaskmovps"), "{text}");
+    }
+}
