@@ -62,6 +62,8 @@ pub(crate) struct Segment {
     hashed: usize,
     /// Bytes of operands.
     bytes: u64,
+    /// With how many bytes of operands to look next which of them nobody else holds.
+    look_at: u64,
     /// Hash of the names of the last four operations.
     recent: u64,
 }
@@ -80,6 +82,7 @@ impl Segment {
             hasher: FxHasher::default(),
             hashed: 0,
             bytes: 0,
+            look_at: crate::knobs::get().segment_bytes,
             recent: 0,
         }
     }
@@ -155,12 +158,21 @@ impl Segment {
     /// Whether the segment should be handed over.  A loop that reads nothing must be cut somewhere, and always at the
     /// same place of its body, or each segment would be a program of its own: so past the wanted length the cut is
     /// chosen by the operations around it, one place in 64.
-    pub(super) fn is_full(&self) -> bool {
-        let knobs = crate::knobs::get();
-        let (length, wanted) = (self.ops.len(), knobs.segment_ops);
-        self.bytes > knobs.segment_bytes
+    pub(super) fn is_full(&mut self) -> bool {
+        let (length, wanted) = (self.ops.len(), crate::knobs::get().segment_ops);
+        self.bytes > self.look_at && self.holds_much()
             || length >= wanted.saturating_mul(4)
             || length >= wanted && self.recent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58 == 0
+    }
+
+    /// Whether operands that only this segment keeps alive take much memory.
+    fn holds_much(&mut self) -> bool {
+        let limit = crate::knobs::get().segment_bytes;
+        self.look_at = self.bytes + limit / 4;
+        let own = self.operands.iter().filter(|t| t.value.holders.load(Acquire) == 1);
+        let held: u64 =
+            own.map(|t| t.value.shape.iter().product::<usize>() as u64 * t.kiln_dtype().bytes() as u64).sum();
+        held > limit
     }
 
     /// The seed and the number of the first of `count` random elements.

@@ -25,11 +25,6 @@ impl Failure {
         self.0.stream
     }
 
-    /// What went wrong.
-    pub(crate) fn message(&self) -> &str {
-        &self.0.message
-    }
-
     /// Whether this is the same event.
     pub(crate) fn is(&self, other: &Failure) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,12 +1,15 @@
 //! Tile programs as kernels: found in memory, on disk, or compiled, several at a time.
 
+use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use kiln_lowering::pipeline;
+use kiln_lowering::analysis::axis;
+use kiln_lowering::layout::assign::Assignment;
+use kiln_lowering::{passes, pipeline};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::target::host;
 use kiln_lowering::tile::Program;
@@ -116,15 +119,35 @@ fn obtain(cache: &Cache, spec: &Spec, key: &Key, program: &Program) -> (Result<K
 
 fn compile(spec: &Spec, program: &Program) -> Result<host::Object, String> {
     let name = &program.name;
+    dump::write(Stage::Layout, name, || layouts(program, spec));
     let mut see = |stage: &'static str, print: &dyn Fn() -> String| match stage {
         "native" => dump::write(Stage::Tile, &format!("{name}.native"), print),
         "llvm" => dump::write(Stage::Llvm, name, print),
         "optimised" => dump::write(Stage::Llvm, &format!("{name}.optimised"), print),
         "asm" => dump::write(Stage::Asm, name, print),
-        "layout" => dump::write(Stage::Layout, name, print),
         _ => {}
     };
     pipeline::compile(program, &host::Compiler::new(spec), &mut see).map_err(|e| e.to_string())
+}
+
+/// The layout of each tile of the rewritten program.
+fn layouts(program: &Program, spec: &Spec) -> String {
+    let mut program = program.clone();
+    passes::run(&mut program, &mut |_, _| {});
+    let program = &program;
+    let assignment = Assignment::new(program, &axis::analyse(program), spec);
+    let mut text = String::new();
+    let mut blocks = vec![program.body];
+    while let Some(block) = blocks.pop() {
+        for &inst in &program.blocks[block].insts {
+            let data = &program.insts[inst];
+            for &value in data.results.iter().filter(|&&v| !program.ty(v).is_scalar()) {
+                let _ = writeln!(text, "{value}: {} {}", program.ty(value), assignment[value]);
+            }
+            blocks.extend(data.op.blocks());
+        }
+    }
+    text
 }
 
 /// An object as bytes: length of its name, name, code.

@@ -1,11 +1,13 @@
 //! A device as its users see it: where work is sent, what went wrong, the state of its random numbers.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use burn_backend::ExecutionError;
 
+use super::exit;
 use super::failure::Failure;
 use super::memory::Pool;
 use super::runner::Runner;
@@ -18,12 +20,17 @@ use crate::record::stream::Stream;
 /// Segments that may wait for the device.  A user thread that is further ahead waits, which bounds memory.
 const QUEUE: usize = 256;
 
+/// How long the end of the process waits for a segment that is running.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What a device's thread is asked to do.
 pub(crate) enum Message {
     /// Run a segment.
     Run(Box<Work>),
     /// Answer when everything before is done.
     Wait(SyncSender<()>),
+    /// Answer and end.
+    Halt(SyncSender<()>),
 }
 
 /// Numbers of things that happened on a device.
@@ -60,12 +67,17 @@ impl Generator {
     }
 }
 
+/// Devices in use.
+static MACHINES: Mutex<Vec<&'static Machine>> = Mutex::new(Vec::new());
+
 /// A device.  Made at its first use, lives as long as the process.
 pub(crate) struct Machine {
     pub(crate) device: KilnDevice,
     pub(crate) pool: Arc<Pool>,
     pub(crate) random: Mutex<Generator>,
     pub(crate) counters: Counters,
+    /// Set at the end of the process: what is still in the queue is left undone.
+    halted: AtomicBool,
     queue: SyncSender<Message>,
     /// First failures not yet taken, at most one a stream.
     failures: Mutex<Vec<Failure>>,
@@ -82,7 +94,6 @@ impl Machine {
     ///
     /// If the device cannot be used.
     pub(crate) fn of(device: &KilnDevice) -> &'static Machine {
-        static MACHINES: Mutex<Vec<&'static Machine>> = Mutex::new(Vec::new());
         let device = device.resolve();
         let mut machines = lock(&MACHINES);
         if let Some(machine) = machines.iter().find(|m| m.device == device) {
@@ -99,6 +110,7 @@ impl Machine {
             pool: Pool::new(knobs.memory_limit),
             random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),
+            halted: AtomicBool::new(false),
             queue,
             failures: Mutex::new(Vec::new()),
             inspected: Mutex::new(Vec::new()),
@@ -110,7 +122,21 @@ impl Machine {
             panic!("cannot start the thread of device {device}: {error}");
         }
         machines.push(machine);
+        exit::arrange();
         machine
+    }
+
+    /// Every device in use.
+    pub(super) fn all() -> Vec<&'static Machine> {
+        lock(&MACHINES).clone()
+    }
+
+    /// Ends the device's thread, after the segment it is running.
+    pub(super) fn halt(&self) {
+        self.halted.store(true, Relaxed);
+        let (reply, answer) = sync_channel(1);
+        self.send(Message::Halt(reply));
+        let _ = answer.recv_timeout(PATIENCE);
     }
 
     /// Puts a message into the queue.
@@ -202,9 +228,14 @@ fn serve(machine: &'static Machine, inbox: Receiver<Message>) {
     let mut runner = Runner::new(machine);
     for message in inbox {
         match message {
+            Message::Run(_) if machine.halted.load(Relaxed) => {}
             Message::Run(work) => runner.run(*work),
             Message::Wait(reply) => {
                 let _ = reply.send(());
+            }
+            Message::Halt(reply) => {
+                let _ = reply.send(());
+                return;
             }
         }
     }

@@ -4,6 +4,7 @@ mod blas;
 mod cache;
 mod dump;
 mod execute;
+mod exit;
 mod failure;
 mod kernels;
 mod machine;

@@ -35,10 +35,16 @@ impl Runner {
 
     /// Runs a segment.  Whatever goes wrong ends in the values that depend on it.
     pub(super) fn run(&mut self, mut work: Work) {
-        self.machine.counters.segments.fetch_add(1, Relaxed);
-        let operands = self.bind(&mut work);
-        if !work.outputs.is_empty() {
-            self.compute(&work, &operands);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            self.machine.counters.segments.fetch_add(1, Relaxed);
+            let operands = self.bind(&mut work);
+            if !work.outputs.is_empty() {
+                self.compute(&work, &operands);
+            }
+        }));
+        if let Err(panic) = ran {
+            let message = message_of(&*panic);
+            self.fail(&work, &message);
         }
     }
 
@@ -51,10 +57,7 @@ impl Runner {
                 let _ = panic;
                 return (0..work.graph.outputs.len()).for_each(|index| self.compute(&single(work, index), operands));
             }
-            Err(panic) => {
-                let message = message_of(&*panic);
-                return self.fail(work, |index| Some(describe(work, &[index], None, &message)));
-            }
+            Err(panic) => return self.fail(work, &message_of(&*panic)),
         };
         let outcome =
             execute::run(self.machine, &self.kernels.engine, (&ready.plan, &ready.kernels), operands, &work.scalars);
@@ -149,10 +152,10 @@ impl Runner {
         failure
     }
 
-    /// Fails every output.
-    fn fail(&self, work: &Work, message: impl Fn(usize) -> Option<String>) {
-        let failure = self.failure(work, message(0).unwrap_or_default());
-        for (_, value) in &work.outputs {
+    /// Fails every value that is not there yet.
+    fn fail(&self, work: &Work, message: &str) {
+        let failure = self.failure(work, describe(work, &[0], None, message));
+        for (_, value) in work.outputs.iter().chain(&work.aliases) {
             let _ = value.place.set(Err(failure.clone()));
         }
     }
@@ -259,8 +262,9 @@ fn rows(ready: &Ready, broken: &Broken) -> Option<Vec<&'static str>> {
 fn describe(work: &Work, spoilt: &[usize], rows: Option<Vec<&'static str>>, message: &str) -> String {
     let nodes = &work.graph.nodes;
     let mut needed = vec![false; nodes.len()];
-    for &index in spoilt {
-        needed[work.graph.outputs[index].as_u32() as usize] = true;
+    let spoilt: Vec<Node> = spoilt.iter().filter_map(|&i| work.graph.outputs.get(i).copied()).collect();
+    for node in &spoilt {
+        needed[node.as_u32() as usize] = true;
     }
     for node in nodes.keys().rev() {
         if needed[node.as_u32() as usize] {
@@ -270,7 +274,7 @@ fn describe(work: &Work, spoilt: &[usize], rows: Option<Vec<&'static str>>, mess
     let is_indexed = |node: &Node| matches!(nodes[*node].op, Op::Gather(..) | Op::Scatter(..));
     let indexing = rows.as_ref().is_some_and(|r| r.iter().any(|n| n.contains("gather") || n.contains("scatter")));
     let guess = nodes.keys().filter(|n| needed[n.as_u32() as usize]).find(|n| indexing && is_indexed(n));
-    let Some(node) = guess.or_else(|| spoilt.first().map(|&i| work.graph.outputs[i])) else { return message.into() };
+    let Some(node) = guess.or_else(|| spoilt.first().copied()) else { return message.into() };
     let shape = |n: Node| format!("{:?} {}", nodes[n].dims.as_slice(), nodes[n].dtype);
     let args: Vec<String> = nodes[node].args.iter().map(|&a| shape(a)).collect();
     let from = if args.is_empty() { String::new() } else { format!(" from {}", args.join(", ")) };
