@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use kiln_lowering::analysis::axis;
 use kiln_lowering::layout::assign::Assignment;
-use kiln_lowering::{passes, pipeline};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::target::host;
 use kiln_lowering::tile::Program;
+use kiln_lowering::{passes, pipeline};
 use rustc_hash::FxHashMap;
 
 use super::cache::{Cache, Key, key};
