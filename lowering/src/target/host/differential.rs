@@ -102,8 +102,22 @@ fn simple_rows() -> Vec<Pointwise> {
     Pointwise::ALL.iter().copied().filter(|op| matches!(op.row().lower, crate::op::pointwise::Lower::Native)).collect()
 }
 
+/// The files that the interpreter's tests keep.
+#[test]
+fn files_give_the_same_here() {
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "tile") {
+            let case = Case::read(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            for halvings in 0..3 {
+                agrees(&case, halvings).unwrap_or_else(|e| panic!("{}, {halvings} halvings: {e}", path.display()));
+            }
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
     fn native_rows(seed: u64) {

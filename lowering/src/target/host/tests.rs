@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicU32;
 
 use smallvec::smallvec;
 
-use super::{Compiler, Pool, load, spec};
+use super::{Compiler, Error, Object, Pool, load, spec};
 use crate::DType;
 use crate::op::Pointwise;
+use crate::spec::Spec;
 use crate::tile::{Builder, Program, Value};
 
 /// Compiles, loads and runs a program.
@@ -188,5 +189,68 @@ fn code_is_what_it_should_be() {
         assert!(!has("vgather") && !has("vdivpd"), "{text}");
         assert_eq!(text.matches("idivl").count(), 64 / spec().lanes as usize, "{text}");
         assert!(has("vmovups") || has("vmaskmovps"), "{text}");
+    }
+}
+
+fn doubling(name: &str) -> Program {
+    let mut b = Builder::new(name);
+    let x = b.buffer(DType::F32, true);
+    let lanes = b.arange(64);
+    let xs = b.load(x, lanes);
+    let twice = b.add(xs, xs);
+    b.store(x, lanes, twice, None);
+    b.finish()
+}
+
+#[test]
+fn threads_compile_load_run_and_drop_kernels_at_once() {
+    let pool = Pool::with_threads(2);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let pool = &pool;
+            scope.spawn(move || {
+                for round in 0..4 {
+                    // Kernels of one name live side by side.
+                    let name = if round % 2 == 0 { "same".into() } else { format!("own{thread}") };
+                    let object = Compiler::new(&spec()).compile(&doubling(&name), &mut |_, _| {}).unwrap();
+                    let kernels = [load(&object).unwrap(), load(&object).unwrap()];
+                    for kernel in &kernels {
+                        let mut xs = [1.5f32; 64];
+                        let slots = [xs.as_mut_ptr() as u64];
+                        // SAFETY: the buffer holds the 64 elements that the program touches.
+                        unsafe { kernel.launch(pool, [1, 1, 1], &slots, &AtomicU32::new(0)) };
+                        assert_eq!(xs, [3.0; 64]);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_is_not_an_object_of_this_machine_is_refused() {
+    let object = Compiler::new(&spec()).compile(&doubling("whole"), &mut |_, _| {}).unwrap();
+    for bytes in [Vec::new(), b"not an object".to_vec(), object.bytes[..40].to_vec()] {
+        let damaged = Object { bytes, ..object.clone() };
+        assert!(matches!(load(&damaged), Err(Error::Foreign(_))));
+    }
+    let stranger = Object { symbol: "kiln_stranger".into(), ..object };
+    assert!(matches!(load(&stranger), Err(Error::Load { .. })));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_that_needs_a_library_is_refused_by_name() {
+    let mut b = Builder::new("fused");
+    let x = b.buffer(DType::F32, true);
+    let lanes = b.arange(4);
+    let xs = b.load(x, lanes);
+    let xs = b.map(Pointwise::Fma, &[xs, xs, xs]);
+    b.store(x, lanes, xs, None);
+    // Without an instruction for it, a fused multiply-add is a function of the C library.
+    let old = Spec::host("x86_64-unknown-linux-gnu", "x86-64", "");
+    match Compiler::new(&old).compile(&b.finish(), &mut |_, _| {}) {
+        Err(Error::Undefined { symbols, .. }) => assert_eq!(symbols, ["fmaf"]),
+        other => panic!("{other:?}"),
     }
 }
