@@ -76,6 +76,20 @@ fn a_dead_operand_may_be_overwritten_and_a_live_one_not() {
 }
 
 #[test]
+fn two_values_of_one_node_are_not_overwritten() {
+    for device in DEVICES {
+        let a = tensor(device, &[1.0; 1000]);
+        let one = add(&a, &a);
+        let other = record_one("cast", &one, BurnDType::F32, |t, x| t.cast(x, DType::F32));
+        flush(&device);
+        let sum = add(&one, &a);
+        drop(one);
+        assert_eq!(floats(sum), [3.0; 1000]);
+        assert_eq!(floats(other), [2.0; 1000]);
+    }
+}
+
+#[test]
 fn scalars_are_bound_at_run_time() {
     for device in DEVICES {
         let a = tensor(device, &[1.0, 2.0]);

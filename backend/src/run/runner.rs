@@ -122,12 +122,15 @@ impl Runner {
     /// Gives every wanted value its place or its failure.
     fn publish(&self, work: &Work, ready: &Ready, outcome: Outcome, operands: &[Option<Place>]) {
         let Outcome { outputs, failures } = outcome;
+        // An operation that changes nothing gives a value of its own for the same node.
+        let mut values = vec![0; outputs.len()];
+        work.outputs.iter().for_each(|(index, _)| values[*index] += 1);
         for (index, place) in outputs.iter().enumerate() {
             let Ok(place) = place else { continue };
             let of_operand = |p: &Place| Arc::ptr_eq(&p.buffer, &place.buffer);
             let kept = operands.iter().zip(&work.operands).any(|(p, o)| !o.dead && p.as_ref().is_some_and(of_operand));
             let twice = outputs[..index].iter().flatten().any(of_operand);
-            if kept || twice {
+            if kept || twice || values[index] > 1 {
                 place.buffer.shared.store(true, Relaxed);
             }
         }
