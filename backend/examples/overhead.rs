@@ -1,10 +1,15 @@
 //! What recording an operation costs the user's thread, and what a segment of small operations costs in all.
 
+use std::io::Write;
 use std::time::Instant;
 
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{DType, TensorData};
 use burn_kiln::{Kiln, KilnDevice, KilnTensor, inspect, record};
+
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
 
 fn main() {
     let device = KilnDevice::Cpu;
@@ -25,12 +30,15 @@ fn main() {
         assert_eq!(data.map(|d| d.dtype()).ok(), Some(DType::F32));
     }
     let each = 1e6 / (ROUNDS * OPS) as f64;
-    println!("recording: {:.3} us an operation; with running and reading: {:.3} us", recording * each, all * each);
+    say(&format!("recording: {:.3} us an operation; with running and reading: {:.3} us", recording * each, all * each));
     let started = Instant::now();
     for _ in 0..ROUNDS * 10 {
         drop(record::into_data(chain(1)));
     }
-    println!("one small operation, read back: {:.1} us", started.elapsed().as_secs_f64() * 1e6 / (ROUNDS * 10) as f64);
+    say(&format!(
+        "one small operation, read back: {:.1} us",
+        started.elapsed().as_secs_f64() * 1e6 / (ROUNDS * 10) as f64
+    ));
 
     let big = record::from_data(TensorData::new(vec![1f32; 4 << 20], [4 << 20]), &device);
     let ten = || (0..10).fold(big.clone(), |y, _| Kiln::float_add(y, big.clone()));
@@ -42,7 +50,7 @@ fn main() {
         best = best.min(started.elapsed().as_secs_f64());
         drop(y);
     }
-    println!("ten additions over 4 Mi f32: {:.2} ms", best * 1e3);
+    say(&format!("ten additions over 4 Mi f32: {:.2} ms", best * 1e3));
     for n in [64usize, 128, 256, 512, 1024] {
         let a = record::from_data(TensorData::new(vec![0.5f32; n * n], [n, n]), &device);
         let mut best = f64::INFINITY;
@@ -53,7 +61,7 @@ fn main() {
             best = best.min(started.elapsed().as_secs_f64());
             drop(c);
         }
-        println!("matmul {n}: {:.3} ms, {:.1} Gflop/s", best * 1e3, 2.0 * (n * n * n) as f64 / best / 1e9);
+        say(&format!("matmul {n}: {:.3} ms, {:.1} Gflop/s", best * 1e3, 2.0 * (n * n * n) as f64 / best / 1e9));
     }
-    println!("{:#?}", inspect::counts(&device));
+    say(&format!("{:#?}", inspect::counts(&device)));
 }

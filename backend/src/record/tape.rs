@@ -18,7 +18,8 @@ impl Tape<'_> {
     /// A number bound at run time, as a tensor: another value is the same program.  Integers are converted exactly
     /// (they wrap), floats are rounded once.
     pub fn scalar(&mut self, dtype: DType, value: Scalar, dims: &[u64]) -> Node {
-        let (node, _) = self.segment.graph.scalar(dtype, dims);
+        let (node, slot) = self.segment.graph.scalar(dtype, dims);
+        self.segment.scalars.resize(slot.as_u32() as usize, 0);
         self.segment.scalars.push(scalar_bits(dtype, value));
         node
     }
@@ -31,7 +32,8 @@ impl Tape<'_> {
     /// Random numbers, the next ones of the device.
     pub fn random(&mut self, dist: Dist, dtype: DType, dims: &[u64]) -> Node {
         let (seed, start) = self.segment.draw(dims.iter().product());
-        let (node, _, _) = self.segment.graph.random(dist, dtype, dims);
+        let (node, key, _) = self.segment.graph.random(dist, dtype, dims);
+        self.segment.scalars.resize(key.as_u32() as usize, 0);
         self.segment.scalars.extend([seed, start]);
         node
     }
