@@ -93,7 +93,9 @@ fn checksum(key: &Key, payload: &[u8]) -> [u8; 32] {
 fn read(path: &Path, key: &Key) -> Result<Vec<u8>, Missing> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Missing::Absent),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(Missing::Absent);
+        }
         Err(e) => return Err(Missing::Unreadable(e.to_string())),
     };
     let rest = bytes.strip_prefix(MAGIC).ok_or(Missing::Damaged)?;

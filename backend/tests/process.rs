@@ -1,0 +1,186 @@
+//! What takes a process of its own to test: variables, the disk cache, memory limits, the end of a process.
+//!
+//! Each test starts this binary again with the variables under test, to run the one test `child`.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use burn_backend::TensorData;
+use burn_backend::ops::FloatTensorOps;
+use burn_kiln::{Kiln, KilnDevice, KilnTensor, inspect, record};
+
+/// Tells the child what to do.
+const TASK: &str = "KILN_TEST_TASK";
+
+fn start(task: &str, variables: &[(&str, &str)]) -> Child {
+    let own = std::env::current_exe().expect("this binary");
+    let mut command = Command::new(own);
+    command.args(["child", "--exact", "--nocapture"]).env(TASK, task).env("KILN_CACHE_DIR", "off");
+    command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("a child")
+}
+
+fn run(task: &str, variables: &[(&str, &str)]) -> Output {
+    start(task, variables).wait_with_output().expect("a child that ends")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn folder() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let name = folder.path().to_str().expect("a readable name").to_string();
+    (folder, name)
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+fn tensor(n: usize) -> KilnTensor {
+    record::from_data(TensorData::new(vec![1.5f32; n], [n]), &KilnDevice::default())
+}
+
+/// (x + x) · x, read back.
+fn compute() {
+    let x = tensor(1000);
+    let y = Kiln::float_mul(Kiln::float_add(x.clone(), x.clone()), x);
+    let values: Vec<f32> = record::into_data(y).expect("computed").try_to_vec().expect("f32");
+    assert_eq!(values, [4.5; 1000]);
+}
+
+#[test]
+fn child() {
+    let device = KilnDevice::default;
+    match std::env::var(TASK).as_deref() {
+        Ok("compute") => {
+            compute();
+            let counts = inspect::counts(&device());
+            print!("<compiled {} found {}>", counts.compiled, counts.cache_hits);
+        }
+        Ok("exhaust") => {
+            let x = tensor(100_000);
+            let grown = || (0..40).map(|i| Kiln::float_add_scalar(x.clone(), f64::from(i).into())).collect::<Vec<_>>();
+            let many = grown();
+            let error = record::sync(&device()).expect_err("forty tensors of 400 kB do not fit into 8 MB");
+            print!("<{error}>");
+            drop(many);
+            compute();
+            record::sync(&device()).expect("the device is usable");
+        }
+        Ok("record only") => {
+            let x = tensor(10);
+            let pending = Kiln::float_add(x.clone(), x);
+            std::mem::forget(pending);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn an_unknown_device_is_named() {
+    let output = run("compute", &[("KILN_DEVICE", "gpu")]);
+    assert!(!output.status.success());
+    assert!(text(&output).contains("KILN_DEVICE takes cpu, cuda:N, hip:N or interp, got `gpu`"), "{}", text(&output));
+}
+
+#[test]
+fn every_device_of_this_machine_computes() {
+    for device in ["cpu", "interp"] {
+        for fuse in ["on", "off"] {
+            let output = run("compute", &[("KILN_DEVICE", device), ("KILN_FUSE", fuse)]);
+            assert!(output.status.success(), "{}", text(&output));
+        }
+    }
+}
+
+#[test]
+fn running_out_of_memory_is_an_error_and_the_device_goes_on() {
+    let output = run("exhaust", &[("KILN_MEMORY_LIMIT", "8M")]);
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    for wanted in ["out of memory", "[100000] f32", "KILN_MEMORY_LIMIT", "`"] {
+        assert!(text.contains(wanted), "{text}");
+    }
+}
+
+#[test]
+fn a_second_process_compiles_nothing() {
+    let (_keep, cache) = folder();
+    let first = text(&run("compute", &[("KILN_CACHE_DIR", &cache)]));
+    assert!(first.contains("<compiled 1 found 0>"), "{first}");
+    let second = text(&run("compute", &[("KILN_CACHE_DIR", &cache)]));
+    assert!(second.contains("<compiled 0 found 1>"), "{second}");
+}
+
+#[test]
+fn a_damaged_cache_is_made_again_with_one_warning() {
+    let (keep, cache) = folder();
+    run("compute", &[("KILN_CACHE_DIR", &cache)]);
+    for file in files(keep.path()) {
+        let mut bytes = std::fs::read(&file).expect("an entry");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x40;
+        std::fs::write(&file, bytes).expect("spoilt");
+    }
+    let output = text(&run("compute", &[("KILN_CACHE_DIR", &cache)]));
+    assert!(output.contains("<compiled 1 found 0>"), "{output}");
+    assert_eq!(output.matches("is damaged").count(), 1, "{output}");
+    let output = text(&run("compute", &[("KILN_CACHE_DIR", &cache)]));
+    assert!(output.contains("<compiled 0 found 1>"), "{output}");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_survived() {
+    let (keep, _) = folder();
+    let file = keep.path().join("in the way");
+    std::fs::write(&file, "").expect("written");
+    let output = run("compute", &[("KILN_CACHE_DIR", file.to_str().expect("a readable name"))]);
+    assert!(output.status.success());
+    assert_eq!(text(&output).matches("cannot keep compiled kernels").count(), 1, "{}", text(&output));
+}
+
+#[test]
+fn eight_processes_share_one_cache() {
+    let (_keep, cache) = folder();
+    let children: Vec<Child> = (0..8).map(|_| start("compute", &[("KILN_CACHE_DIR", &cache)])).collect();
+    for child in children {
+        let output = child.wait_with_output().expect("a child that ends");
+        assert!(output.status.success(), "{}", text(&output));
+        assert!(!text(&output).contains("damaged"), "{}", text(&output));
+    }
+}
+
+#[test]
+fn every_stage_can_be_dumped() {
+    let (keep, dumps) = folder();
+    let output = run("compute", &[("KILN_DUMP", "graph,schedule,tile,layout,llvm,asm"), ("KILN_DUMP_DIR", &dumps)]);
+    assert!(output.status.success(), "{}", text(&output));
+    let names: Vec<String> = files(keep.path()).iter().map(|p| p.display().to_string()).collect();
+    for stage in ["graph", "schedule", "tile", "layout", "llvm", "asm"] {
+        assert!(names.iter().any(|n| n.ends_with(&format!(".{stage}"))), "no {stage} among {names:?}");
+    }
+    let (keep, dumps) = folder();
+    let filter = [("KILN_DUMP", "tile"), ("KILN_DUMP_DIR", dumps.as_str()), ("KILN_DUMP_FILTER", "no such kernel")];
+    assert!(run("compute", &filter).status.success());
+    assert!(files(keep.path()).is_empty());
+}
+
+#[test]
+fn counters_are_written_at_the_end_of_the_process() {
+    let (keep, _) = folder();
+    let file = keep.path().join("stats.jsonl");
+    let output = run("compute", &[("KILN_STATS", file.to_str().expect("a readable name"))]);
+    assert!(output.status.success(), "{}", text(&output));
+    let stats = std::fs::read_to_string(&file).expect("written");
+    for wanted in ["\"device\":\"cpu\"", "\"ops\":2,", "\"launches\":1,", "\"compiled\":1,", "\"compile_seconds\":"] {
+        assert!(stats.lines().last().is_some_and(|line| line.contains(wanted)), "{stats}");
+    }
+}
+
+#[test]
+fn a_process_may_end_with_work_pending() {
+    assert!(run("record only", &[]).status.success());
+}
