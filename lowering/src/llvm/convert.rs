@@ -75,10 +75,10 @@ impl<'c> Lower<'_, 'c> {
         let mut result = regs.to_vec();
         for r in (0..regs.len()).filter(|r| r >> register & 1 == 0) {
             let pair = r | 1 << register;
-            if let (Reg::Uniform(x), Reg::Uniform(y)) = (regs[r], regs[pair]) {
-                if x == y {
-                    continue;
-                }
+            if let (Reg::Uniform(x), Reg::Uniform(y)) = (regs[r], regs[pair])
+                && x == y
+            {
+                continue;
             }
             let (x, y) = (self.whole(regs[r]), self.whole(regs[pair]));
             result[r] = Reg::Vector(self.ir.shuffle2(x, y, &half(0)));

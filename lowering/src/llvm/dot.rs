@@ -67,7 +67,7 @@ impl<'c> Lower<'_, 'c> {
         let base = self.emit.scratch(ir, bytes);
         for (r, &reg) in tile.regs.iter().enumerate() {
             let x = self.lanes_of(&tile.layout, reg, lanes);
-            let x = self.to_memory(dtype, convert(self, x));
+            let x = self.as_stored(dtype, convert(self, x));
             let address = self.emit.address(ir, base, dtype, ir.i32(tile.layout.at(r as u32, 0)));
             ir.store(address, x, dtype.bytes() as u32);
         }

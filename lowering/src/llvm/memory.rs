@@ -75,87 +75,71 @@ impl<'c> Lower<'_, 'c> {
     }
 
     fn load_register(&self, access: &Access<'c>, layout: &Layout, other: Option<Reg<'c>>) -> Reg<'c> {
-        let (ir, lanes) = (self.ir, access.lanes);
-        let uniform_mask = access.mask.is_none_or(|m| matches!(m, Reg::Uniform(_)));
-        let one_element = matches!(access.offsets, Reg::Uniform(_)) || lanes == 1;
-        if one_element && (uniform_mask || lanes == 1) {
+        let lanes = access.lanes;
+        let uniform = |reg: Reg<'c>| lanes == 1 || matches!(reg, Reg::Uniform(_));
+        if uniform(access.offsets) && access.mask.is_none_or(uniform) {
             let mask = access.mask.map(|m| self.first(m));
-            let x = self.load_element(access, self.first(access.offsets), mask);
-            let x = match (mask, other) {
-                (Some(mask), Some(other)) => match other {
-                    Reg::Vector(_) if lanes > 1 => {
-                        let width = self.emit.width();
-                        let mask = ir.splat(mask, width);
-                        return Reg::Vector(ir.select(mask, ir.splat(x, width), self.vector(layout, other)));
-                    }
-                    other => ir.select(mask, x, self.first(other)),
-                },
-                _ => x,
+            let x = self.as_register(access.dtype, self.load_element(access, self.first(access.offsets), mask));
+            return match (mask, other) {
+                (Some(mask), Some(other)) if uniform(other) => Reg::Uniform(self.ir.select(mask, x, self.first(other))),
+                (Some(mask), Some(other)) => {
+                    let x = self.vector(layout, Reg::Uniform(x));
+                    Reg::Vector(self.ir.select(mask, x, self.vector(layout, other)))
+                }
+                _ => Reg::Uniform(x),
             };
-            return Reg::Uniform(x);
         }
         let mask = access.mask.map(|m| self.lanes_of(layout, m, lanes));
-        let other = other.map(|o| self.lanes_of(layout, o, lanes));
-        let element = ir.memory_type(access.dtype);
-        let other = other.map(|o| self.to_memory(access.dtype, o));
+        let other = other.map(|o| self.as_stored(access.dtype, self.lanes_of(layout, o, lanes)));
         let x = if access.consecutive {
-            let base = self.address(access, self.first(access.offsets));
-            self.load_consecutive(access, base, mask, other)
+            self.load_consecutive(access, mask, other)
         } else {
-            let offsets = self.lanes_of(layout, access.offsets, lanes);
-            match mask {
-                _ if self.emit.has_gather(access.dtype) => {
-                    let base = self.emit.buffer(ir, access.param);
-                    let addresses = self.emit.addresses(ir, base, access.dtype, offsets);
-                    let ty = ir.wide(element, lanes);
-                    let mask = mask.unwrap_or_else(|| ir.splat(ir.bit(true), lanes));
-                    let other = other.unwrap_or_else(|| ir.poison(ty));
-                    ir.intrinsic("llvm.masked.gather", &[ty, addresses.get_type()], &[addresses, mask, other])
-                }
-                _ => {
-                    let mut x = ir.poison(ir.wide(element, lanes));
-                    for lane in 0..lanes {
-                        let mask = mask.map(|m| ir.extract(m, lane));
-                        let e = self.load_memory(access, ir.extract(offsets, lane), mask);
-                        x = ir.insert(x, e, lane);
-                    }
-                    match (mask, other) {
-                        (Some(mask), Some(other)) => ir.select(mask, x, other),
-                        _ => x,
-                    }
-                }
-            }
+            self.load_scattered(access, self.lanes_of(layout, access.offsets, lanes), mask, other)
         };
-        Reg::Vector(self.replicate(self.from_memory(access.dtype, x), lanes))
+        Reg::Vector(self.replicate(self.as_register(access.dtype, x), lanes))
     }
 
-    /// One element, as in registers; anything where the mask is false.
+    /// One element.  Where the mask is false some harmless place is read instead, which is cheaper than a branch.
     fn load_element(&self, access: &Access<'c>, offset: Any<'c>, mask: Option<Any<'c>>) -> Any<'c> {
-        self.from_memory(access.dtype, self.load_memory(access, offset, mask))
-    }
-
-    /// One element, as in memory.  Where the mask is false some harmless place is read instead, which is cheaper than a
-    /// branch.
-    fn load_memory(&self, access: &Access<'c>, offset: Any<'c>, mask: Option<Any<'c>>) -> Any<'c> {
         let ir = self.ir;
         let mut address = self.address(access, offset);
         if let Some(mask) = mask {
-            let harmless = self.emit.harmless();
-            address = ir.select(mask, address.into(), harmless.into()).into_pointer_value();
+            address = ir.select(mask, address.into(), self.emit.harmless().into()).into_pointer_value();
         }
         let x = ir.load(ir.memory_type(access.dtype), address, access.dtype.bytes() as u32);
         self.emit.tag(ir, x.as_instruction_value(), access.param);
         x
     }
 
-    fn load_consecutive(
+    fn load_scattered(
         &self,
         access: &Access<'c>,
-        base: PointerValue<'c>,
+        offsets: Any<'c>,
         mask: Option<Any<'c>>,
         other: Option<Any<'c>>,
     ) -> Any<'c> {
+        let (ir, lanes) = (self.ir, access.lanes);
+        let ty = ir.wide(ir.memory_type(access.dtype), lanes);
+        if self.emit.has_gather(access.dtype) {
+            let base = self.emit.buffer(ir, access.param);
+            let addresses = self.emit.addresses(ir, base, access.dtype, offsets);
+            let mask = mask.unwrap_or_else(|| ir.splat(ir.bit(true), lanes));
+            let other = other.unwrap_or_else(|| ir.poison(ty));
+            return ir.intrinsic("llvm.masked.gather", &[ty, addresses.get_type()], &[addresses, mask, other]);
+        }
+        let x = (0..lanes).fold(ir.poison(ty), |x, lane| {
+            let mask = mask.map(|m| ir.extract(m, lane));
+            ir.insert(x, self.load_element(access, ir.extract(offsets, lane), mask), lane)
+        });
+        match (mask, other) {
+            (Some(mask), Some(other)) => ir.select(mask, x, other),
+            _ => x,
+        }
+    }
+
+    fn load_consecutive(&self, access: &Access<'c>, mask: Option<Any<'c>>, other: Option<Any<'c>>) -> Any<'c> {
         let ir = self.ir;
+        let base = self.address(access, self.first(access.offsets));
         let ty = ir.wide(ir.memory_type(access.dtype), access.lanes);
         let align = access.dtype.bytes() as u32;
         let plain = || {
@@ -181,11 +165,11 @@ impl<'c> Lower<'_, 'c> {
         let (ir, lanes) = (self.ir, access.lanes);
         let align = access.dtype.bytes() as u32;
         if lanes == 1 {
-            let x = self.to_memory(access.dtype, self.first(value));
+            let x = self.as_stored(access.dtype, self.first(value));
             let address = self.address(access, self.first(access.offsets));
             return self.store_element(access, address, x, access.mask.map(|m| self.first(m)));
         }
-        let value = self.to_memory(access.dtype, self.lanes_of(layout, value, lanes));
+        let value = self.as_stored(access.dtype, self.lanes_of(layout, value, lanes));
         let mask = access.mask.map(|m| self.lanes_of(layout, m, lanes));
         if access.consecutive {
             let base = self.address(access, self.first(access.offsets));
@@ -244,14 +228,16 @@ impl<'c> Lower<'_, 'c> {
         self.ir.shuffle(x, &(0..self.emit.width()).map(|lane| lane % lanes).collect::<Vec<_>>())
     }
 
-    pub fn from_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
+    /// Elements as they are in registers, from what they are in memory.
+    pub fn as_register(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
         if dtype != DType::Bool {
             return x;
         }
         self.ir.icmp(inkwell::IntPredicate::NE, x, self.ir.int_like(x, 0))
     }
 
-    pub fn to_memory(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
+    /// Elements as they are in memory.
+    pub fn as_stored(&self, dtype: DType, x: Any<'c>) -> Any<'c> {
         if dtype != DType::Bool {
             return x;
         }

@@ -120,7 +120,7 @@ impl<'c> Lower<'_, 'c> {
                 let address = self.emit.address(ir, base, dtype, offset);
                 x = ir.insert(x, ir.load(ir.memory_type(dtype), address, dtype.bytes() as u32), lane);
             }
-            Reg::Vector(self.from_memory(dtype, x))
+            Reg::Vector(self.as_register(dtype, x))
         });
         debug_assert!(matches!(index_dtype, DType::I32 | DType::I64));
         let regs = regs.collect();

@@ -82,6 +82,18 @@ impl Job<'_> {
         true
     }
 
+    /// Runs chunks until all are done (true), or those done so far say that the rest is worth waking somebody for.
+    fn finishes_soon(&self) -> bool {
+        let started = Instant::now();
+        while self.step() {
+            let done = self.next.load(Ordering::Relaxed).min(self.total);
+            if started.elapsed().mul_f64((self.total - done) as f64 / done as f64) > WAKING {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Runs the programs `from … to−1`, counted with x fastest, row by row.
     fn span(&self, mut from: u64, to: u64) {
         let [nx, ny, nz] = self.grid;
@@ -148,15 +160,8 @@ impl Pool {
         };
         let Some(_guard) = alone else { return job.span(0, total) };
 
-        let started = Instant::now();
-        while alone_first {
-            if !job.step() {
-                return;
-            }
-            let done = job.next.load(Ordering::Relaxed).min(total);
-            if started.elapsed().mul_f64((total - done) as f64 / done as f64) > WAKING {
-                break;
-            }
+        if alone_first && job.finishes_soon() {
+            return;
         }
         {
             let _open = self.shared.open(&job);

@@ -254,3 +254,23 @@ fn code_that_needs_a_library_is_refused_by_name() {
         other => panic!("{other:?}"),
     }
 }
+
+/// One address, one answer to the mask, and another value that differs from lane to lane.
+#[test]
+fn a_load_that_is_masked_off_gives_the_other_value_in_every_lane() {
+    let mut b = Builder::new("other");
+    let (x, y) = (b.buffer(DType::I32, false), b.buffer(DType::I32, true));
+    let n = b.scalar(DType::I32, 1);
+    let lanes = b.arange(64);
+    let zero = b.int(DType::I32, 0);
+    let some = b.lt(zero, n);
+    let zeros = b.broadcast(zero, &[64]);
+    let xs = b.load_masked(x, zeros, some, lanes);
+    b.store(y, lanes, xs, None);
+    let program = b.finish();
+    for (n, want) in [(1u64, [7; 64]), (0, std::array::from_fn(|i| i as i32))] {
+        let mut ys = [-1i32; 64];
+        run(&program, [1, 1, 1], &[slot(&[7i32]), ys.as_mut_ptr() as u64, n]);
+        assert_eq!(ys, want);
+    }
+}
