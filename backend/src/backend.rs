@@ -1,7 +1,5 @@
 //! Kiln as a Burn backend: types and device-wide methods.  The operations are in `burn/`.
 
-use burn_backend::distributed::DistributedOps;
-use burn_backend::ops::TransactionOps;
 use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError, GraphUnsupported};
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 
@@ -22,10 +20,6 @@ impl BackendTypes for Kiln {
     type QuantizedTensorPrimitive = KilnTensor;
     type GraphPrimitive = GraphUnsupported;
 }
-
-impl TransactionOps<Kiln> for Kiln {}
-
-impl DistributedOps<Kiln> for Kiln {}
 
 impl Backend for Kiln {
     fn name(device: &KilnDevice) -> String {

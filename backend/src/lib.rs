@@ -14,6 +14,7 @@ mod run;
 mod tensor;
 
 pub use backend::Kiln;
+pub use burn::NOT_LOWERED;
 pub use device::KilnDevice;
 pub use dtype::{from_kiln, to_kiln};
 pub use tensor::KilnTensor;

@@ -21,28 +21,16 @@ impl ActivationOps<Kiln> for Kiln {
     }
 
     fn relu(tensor: KilnTensor) -> KilnTensor {
-        record(
-            "relu",
-            &tensor.device(),
-            [&tensor],
-            tensor.dtype(),
-            |t, [x]| map_fixed(t, P::Max, x, 0.0),
-        )
+        record("relu", &tensor.device(), [&tensor], tensor.dtype(), |t, [x]| map_fixed(t, P::Max, x, 0.0))
     }
 
     fn relu_backward(output: KilnTensor, grad: KilnTensor) -> KilnTensor {
         checks::pair("relu_backward", &output, &grad);
-        record(
-            "relu_backward",
-            &grad.device(),
-            [&output, &grad],
-            grad.dtype(),
-            |t, [y, grad]| {
-                let off = map_fixed(t, P::Le, y, 0.0);
-                let zero = fixed(t, grad, 0.0);
-                t.map(P::Select, &[off, zero, grad])
-            },
-        )
+        record("relu_backward", &grad.device(), [&output, &grad], grad.dtype(), |t, [y, grad]| {
+            let off = map_fixed(t, P::Le, y, 0.0);
+            let zero = fixed(t, grad, 0.0);
+            t.map(P::Select, &[off, zero, grad])
+        })
     }
 
     fn gelu(tensor: KilnTensor) -> KilnTensor {
@@ -138,17 +126,11 @@ fn wide<const N: usize>(
     body: impl FnOnce(&mut Tape, [Node; N]) -> Node,
 ) -> KilnTensor {
     let dtype = x[0].kiln_dtype();
-    record(
-        op,
-        &x[0].device(),
-        x.each_ref(),
-        x[0].dtype(),
-        |t, nodes| {
-            let nodes = nodes.map(|x| t.cast(x, dtype.compute()));
-            let y = body(t, nodes);
-            t.cast(y, dtype)
-        },
-    )
+    record(op, &x[0].device(), x.each_ref(), x[0].dtype(), |t, nodes| {
+        let nodes = nodes.map(|x| t.cast(x, dtype.compute()));
+        let y = body(t, nodes);
+        t.cast(y, dtype)
+    })
 }
 
 /// `x` where it is not below 0, `slope·x` elsewhere.

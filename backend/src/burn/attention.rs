@@ -77,17 +77,8 @@ fn check(op: &str, q: &KilnTensor, k: &KilnTensor, v: &KilnTensor) {
     }
     let (dq, dk, dv) = (dims(q), dims(k), dims(v));
     if dq[3] != dk[3] || dk[2] != dv[2] || dq[..2] != dk[..2] || dq[..2] != dv[..2] {
-        let details = format!(
-            "Query {:?}, key {:?}, value {:?}.",
-            q.shape(),
-            k.shape(),
-            v.shape()
-        );
-        fail(
-            op,
-            "Query, key and value have incompatible shapes.",
-            &details,
-        );
+        let details = format!("Query {:?}, key {:?}, value {:?}.", q.shape(), k.shape(), v.shape());
+        fail(op, "Query, key and value have incompatible shapes.", &details);
     }
 }
 

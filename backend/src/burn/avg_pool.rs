@@ -14,13 +14,7 @@ use crate::KilnTensor;
 use crate::record::{Tape, record};
 
 /// The mean of each window; padding counts or does not.
-pub fn pool(
-    op: &'static str,
-    x: KilnTensor,
-    w: &Windows,
-    count_padding: bool,
-    ceil: bool,
-) -> KilnTensor {
+pub fn pool(op: &'static str, x: KilnTensor, w: &Windows, count_padding: bool, ceil: bool) -> KilnTensor {
     checks::rank(op, "input", &x, 2 + w.rank());
     let input = Extents::from_slice(&dims(&x)[2..]);
     let counts = w.pool_counts(op, &input, ceil);
@@ -28,22 +22,14 @@ pub fn pool(
         let dtype = t.dtype(x);
         let wide = t.cast(x, dtype.compute());
         let windows = w.over(t, wide, &counts, 0);
-        let sum = t.reduce(Reduction::Sum, windows, &w.kernel_axes(), dtype.compute());
-        let to = Dims::from_slice(&t.dims(sum)[..2 + w.rank()]);
-        let sum = t.reshape(sum, &to);
+        let sum = w.combine(t, Reduction::Sum, windows, dtype.compute());
         let mean = divide(t, sum, w, &input, count_padding);
         t.cast(mean, dtype)
     })
 }
 
 /// The gradient of the input: at each place, the sum over the windows that cover it of their share.
-pub fn backward(
-    op: &'static str,
-    x: KilnTensor,
-    grad: KilnTensor,
-    w: &Windows,
-    count_padding: bool,
-) -> KilnTensor {
+pub fn backward(op: &'static str, x: KilnTensor, grad: KilnTensor, w: &Windows, count_padding: bool) -> KilnTensor {
     checks::rank(op, "gradient", &grad, 2 + w.rank());
     let input = Extents::from_slice(&dims(&x)[2..]);
     record(op, &grad.device(), [&grad], grad.dtype(), |t, [grad]| {
@@ -55,9 +41,7 @@ pub fn backward(
             w.own(t, share, &input, 0)
         } else {
             let windows = w.covering(t, share, &input, 0);
-            let sum = t.reduce(Reduction::Sum, windows, &w.kernel_axes(), dtype.compute());
-            let to = Dims::from_slice(&t.dims(sum)[..2 + w.rank()]);
-            t.reshape(sum, &to)
+            w.combine(t, Reduction::Sum, windows, dtype.compute())
         };
         t.cast(sum, dtype)
     })
@@ -67,9 +51,7 @@ pub fn backward(
 fn divide(t: &mut Tape, sum: Node, w: &Windows, input: &[u64], count_padding: bool) -> Node {
     let d = t.dims(sum).clone();
     let all: u64 = w.kernel.iter().product();
-    let inside = |i: usize| {
-        d[2 + i].saturating_sub(1) * w.stride[i] + w.kernel[i] <= input[i] + 2 * w.low[i]
-    };
+    let inside = |i: usize| d[2 + i].saturating_sub(1) * w.stride[i] + w.kernel[i] <= input[i] + 2 * w.low[i];
     let unpadded = |i: usize| count_padding || w.low[i] == 0;
     if (0..w.rank()).all(|i| inside(i) && unpadded(i)) {
         return map_fixed(t, P::Div, sum, all as f64);
@@ -92,32 +74,14 @@ fn divide(t: &mut Tape, sum: Node, w: &Windows, input: &[u64], count_padding: bo
 }
 
 /// Elements of each window along one axis that lie in the input, or in the input and its padding.
-fn elements(
-    t: &mut Tape,
-    w: &Windows,
-    axis: usize,
-    n: u64,
-    to: &[u64],
-    count_padding: bool,
-) -> Node {
+fn elements(t: &mut Tape, w: &Windows, axis: usize, n: u64, to: &[u64], count_padding: bool) -> Node {
     let start = t.iota(DType::I64, 2 + axis, to);
     let start = map_fixed(t, P::Mul, start, w.stride[axis] as f64);
     let end = map_fixed(t, P::Add, start, w.kernel[axis] as f64);
-    let (low, last) = (
-        w.low[axis],
-        if count_padding {
-            n + 2 * w.low[axis]
-        } else {
-            n + w.low[axis]
-        },
-    );
+    let (low, last) = (w.low[axis], if count_padding { n + 2 * w.low[axis] } else { n + w.low[axis] });
     let last = beside(t, end, Scalar::UInt(last));
     let end = t.map(P::Min, &[end, last]);
-    let start = if count_padding {
-        start
-    } else {
-        map_fixed(t, P::Max, start, low as f64)
-    };
+    let start = if count_padding { start } else { map_fixed(t, P::Max, start, low as f64) };
     t.map(P::Sub, &[end, start])
 }
 
@@ -210,10 +174,7 @@ fn adaptive_divide(t: &mut Tape, x: Node, axis: usize, n: u64, out: u64) -> Node
 /// First element, and one past the last, of each window.
 fn bounds(t: &mut Tape, axis: usize, n: u64, out: u64, to: &[u64]) -> (Node, Node) {
     let o = t.iota(DType::I64, axis, to);
-    let (n, out) = (
-        beside(t, o, Scalar::UInt(n)),
-        beside(t, o, Scalar::UInt(out)),
-    );
+    let (n, out) = (beside(t, o, Scalar::UInt(n)), beside(t, o, Scalar::UInt(out)));
     let first = t.map(P::Mul, &[o, n]);
     let start = t.map(P::Div, &[first, out]);
     let next = t.map(P::Add, &[first, n]);

@@ -1,9 +1,7 @@
 //! Burn's boolean methods, each one line into the file of its topic.
 
 use burn_backend::ops::BoolTensorOps;
-use burn_backend::{
-    BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
-};
+use burn_backend::{BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData};
 use kiln_lowering::graph::{Reduction, Update};
 use kiln_lowering::op::Pointwise;
 
@@ -117,12 +115,7 @@ impl BoolTensorOps<Kiln> for Kiln {
         index::gather("bool_gather", dim, tensor, indices)
     }
 
-    fn bool_scatter_or(
-        dim: usize,
-        tensor: KilnTensor,
-        indices: KilnTensor,
-        value: KilnTensor,
-    ) -> KilnTensor {
+    fn bool_scatter_or(dim: usize, tensor: KilnTensor, indices: KilnTensor, value: KilnTensor) -> KilnTensor {
         index::scatter("bool_scatter_or", dim, tensor, indices, value, Update::Or)
     }
 
@@ -130,17 +123,12 @@ impl BoolTensorOps<Kiln> for Kiln {
         index::select("bool_select", tensor, dim, indices)
     }
 
-    fn bool_select_or(
-        tensor: KilnTensor,
-        dim: usize,
-        indices: KilnTensor,
-        value: KilnTensor,
-    ) -> KilnTensor {
+    fn bool_select_or(tensor: KilnTensor, dim: usize, indices: KilnTensor, value: KilnTensor) -> KilnTensor {
         index::select_assign("bool_select_or", tensor, dim, indices, value, Update::Or)
     }
 
     fn bool_mask_where(tensor: KilnTensor, mask: KilnTensor, value: KilnTensor) -> KilnTensor {
-        mask::where_("bool_mask_where", tensor, mask, value)
+        mask::choose("bool_mask_where", tensor, mask, value)
     }
 
     fn bool_mask_fill(tensor: KilnTensor, mask: KilnTensor, value: Scalar) -> KilnTensor {

@@ -11,15 +11,32 @@ use crate::KilnTensor;
 #[cold]
 #[track_caller]
 pub fn fail(op: &str, reason: &str, details: &str) -> ! {
-    panic!(
-        "=== Tensor Operation Error ===\n  Operation: '{op}'\n  Reason:\n    1. {reason} {details} \n"
-    )
+    panic!("=== Tensor Operation Error ===\n  Operation: '{op}'\n  Reason:\n    1. {reason} {details} \n")
 }
 
-/// Ends the call: the method is part of Burn's interface, but nothing computes it yet.
+/// Methods of Burn's interface that nothing computes yet; they panic, and so does what Burn builds on them.
+pub const NOT_LOWERED: &[&str] = &[
+    "all_reduce",
+    "deform_conv2d",
+    "deform_conv2d_backward",
+    "dequantize",
+    "q_flip",
+    "q_from_data",
+    "q_into_data",
+    "q_permute",
+    "q_reshape",
+    "q_swap_dims",
+    "q_to_device",
+    "quantize",
+    "quantize_dynamic",
+    "sync_collective",
+];
+
+/// Ends the call of a method that is [`NOT_LOWERED`].
 #[cold]
 #[track_caller]
 pub fn not_lowered(op: &str) -> ! {
+    debug_assert!(NOT_LOWERED.contains(&op), "`{op}` is missing from the list");
     panic!("Kiln has not lowered `{op}` yet")
 }
 
@@ -27,16 +44,8 @@ pub fn not_lowered(op: &str) -> ! {
 #[track_caller]
 pub fn same_device(op: &str, a: &KilnTensor, b: &KilnTensor) {
     if a.device() != b.device() {
-        let details = format!(
-            "Lhs tensor device {:?}, Rhs tensor device {:?}.",
-            a.device(),
-            b.device()
-        );
-        fail(
-            op,
-            "The provided tensors are not on the same device.",
-            &details,
-        );
+        let details = format!("Lhs tensor device {:?}, Rhs tensor device {:?}.", a.device(), b.device());
+        fail(op, "The provided tensors are not on the same device.", &details);
     }
 }
 
@@ -44,16 +53,8 @@ pub fn same_device(op: &str, a: &KilnTensor, b: &KilnTensor) {
 #[track_caller]
 pub fn same_dtype(op: &str, a: &KilnTensor, b: &KilnTensor) {
     if a.dtype() != b.dtype() {
-        let details = format!(
-            "Lhs tensor dtype {}, Rhs tensor dtype {}.",
-            a.dtype().name(),
-            b.dtype().name()
-        );
-        fail(
-            op,
-            "The provided tensors have different data types.",
-            &details,
-        );
+        let details = format!("Lhs tensor dtype {}, Rhs tensor dtype {}.", a.dtype().name(), b.dtype().name());
+        fail(op, "The provided tensors have different data types.", &details);
     }
 }
 
@@ -71,11 +72,7 @@ pub fn broadcast(op: &str, a: &KilnTensor, b: &KilnTensor) {
             a.shape(),
             b.shape(),
         );
-        fail(
-            op,
-            "The provided tensors have incompatible shapes.",
-            &details,
-        );
+        fail(op, "The provided tensors have incompatible shapes.", &details);
     }
 }
 
@@ -92,10 +89,7 @@ pub fn pair(op: &str, a: &KilnTensor, b: &KilnTensor) {
 pub fn axis(op: &str, x: &KilnTensor, dim: usize) {
     let rank = x.shape().num_dims();
     if dim >= rank {
-        let details = format!(
-            "Got dimension {dim} for a tensor of {rank} dimensions with shape {:?}.",
-            x.shape()
-        );
+        let details = format!("Got dimension {dim} for a tensor of {rank} dimensions with shape {:?}.", x.shape());
         fail(op, "The dimension is out of range.", &details);
     }
 }
@@ -117,11 +111,7 @@ pub fn permutation(op: &str, x: &KilnTensor, perm: &[usize]) {
     let rank = x.shape().num_dims();
     if perm.len() != rank {
         let details = format!("Got {} axes for a tensor of {rank} dimensions.", perm.len());
-        fail(
-            op,
-            "The number of axes must be that of the tensor.",
-            &details,
-        );
+        fail(op, "The number of axes must be that of the tensor.", &details);
     }
     axes(op, x, perm);
 }
@@ -131,11 +121,7 @@ pub fn permutation(op: &str, x: &KilnTensor, perm: &[usize]) {
 pub fn rank(op: &str, what: &str, x: &KilnTensor, wanted: usize) {
     if x.shape().num_dims() != wanted {
         let details = format!("Wanted {wanted}, got shape {:?}.", x.shape());
-        fail(
-            op,
-            &format!("The {what} tensor has the wrong number of dimensions."),
-            &details,
-        );
+        fail(op, &format!("The {what} tensor has the wrong number of dimensions."), &details);
     }
 }
 
@@ -144,11 +130,7 @@ pub fn rank(op: &str, what: &str, x: &KilnTensor, wanted: usize) {
 pub fn shape(op: &str, what: &str, x: &KilnTensor, wanted: &[u64]) {
     if dims(x).as_slice() != wanted {
         let details = format!("Wanted {wanted:?}, got {:?}.", x.shape());
-        fail(
-            op,
-            &format!("The {what} tensor has the wrong shape."),
-            &details,
-        );
+        fail(op, &format!("The {what} tensor has the wrong shape."), &details);
     }
 }
 
@@ -156,21 +138,11 @@ pub fn shape(op: &str, what: &str, x: &KilnTensor, wanted: &[u64]) {
 #[track_caller]
 pub fn not_empty(op: &str, x: &KilnTensor, axes: &[usize]) {
     let d = dims(x);
-    let kept: u64 = (0..d.len())
-        .filter(|i| !axes.contains(i))
-        .map(|i| d[i])
-        .product();
+    let kept: u64 = (0..d.len()).filter(|i| !axes.contains(i)).map(|i| d[i]).product();
     let reduced: u64 = axes.iter().map(|&i| d[i]).product();
     if reduced == 0 && kept != 0 {
-        let details = format!(
-            "Got shape {:?}, reduced over dimensions {axes:?}.",
-            x.shape()
-        );
-        fail(
-            op,
-            "The reduction of an empty dimension has no value.",
-            &details,
-        );
+        let details = format!("Got shape {:?}, reduced over dimensions {axes:?}.", x.shape());
+        fail(op, "The reduction of an empty dimension has no value.", &details);
     }
 }
 
@@ -179,11 +151,7 @@ pub fn not_empty(op: &str, x: &KilnTensor, axes: &[usize]) {
 pub fn reshape(op: &str, x: &KilnTensor, to: &Shape) {
     if x.shape().num_elements() != to.num_elements() {
         let details = format!("Current shape {:?}, new shape {to:?}.", x.shape());
-        fail(
-            op,
-            "The given shape doesn't have the same number of elements as the current shape.",
-            &details,
-        );
+        fail(op, "The given shape doesn't have the same number of elements as the current shape.", &details);
     }
 }
 
@@ -191,19 +159,11 @@ pub fn reshape(op: &str, x: &KilnTensor, to: &Shape) {
 #[track_caller]
 pub fn expand(op: &str, x: &KilnTensor, to: &Shape) {
     let from = x.shape();
-    let fits = from.num_dims() <= to.num_dims()
-        && from
-            .iter()
-            .rev()
-            .zip(to.iter().rev())
-            .all(|(&a, &b)| a == b || a == 1);
+    let fits =
+        from.num_dims() <= to.num_dims() && from.iter().rev().zip(to.iter().rev()).all(|(&a, &b)| a == b || a == 1);
     if !fits {
         let details = format!("Tensor shape {from:?}, Target shape {to:?}.");
-        fail(
-            op,
-            "The provided tensor can't be broadcasted to the target shape.",
-            &details,
-        );
+        fail(op, "The provided tensor can't be broadcasted to the target shape.", &details);
     }
 }
 
@@ -218,11 +178,7 @@ pub fn slices(op: &str, x: &KilnTensor, slices: &[Slice]) {
             shape.num_dims(),
             slices.len(),
         );
-        fail(
-            op,
-            "The provided slices array has a higher number of dimensions than the current tensor.",
-            &details,
-        );
+        fail(op, "The provided slices array has a higher number of dimensions than the current tensor.", &details);
     }
     for (i, slice) in slices.iter().enumerate() {
         if let Some(end) = slice.end.filter(|&end| end > 0 && end as usize > shape[i]) {
@@ -230,11 +186,7 @@ pub fn slices(op: &str, x: &KilnTensor, slices: &[Slice]) {
                 "The slice end index {end} exceeds the size of the tensor ({}) at dimension {i}. Tensor shape {shape:?}.",
                 shape[i],
             );
-            fail(
-                op,
-                "The provided slice has a range that exceeds the current tensor size.",
-                &details,
-            );
+            fail(op, "The provided slice has a range that exceeds the current tensor size.", &details);
         }
     }
 }
@@ -245,15 +197,10 @@ pub fn indices(op: &str, x: &KilnTensor, dim: usize, indices: &KilnTensor) {
     axis(op, x, dim);
     same_device(op, x, indices);
     let (shape, at) = (x.shape(), indices.shape());
-    let fits = shape.num_dims() == at.num_dims()
-        && (0..shape.num_dims()).all(|i| i == dim || at[i] <= shape[i]);
+    let fits = shape.num_dims() == at.num_dims() && (0..shape.num_dims()).all(|i| i == dim || at[i] <= shape[i]);
     if !fits {
         let details = format!("Tensor shape {shape:?}, indices shape {at:?}, dimension {dim}.");
-        fail(
-            op,
-            "The tensor shape should be the same as the index tensor shape.",
-            &details,
-        );
+        fail(op, "The tensor shape should be the same as the index tensor shape.", &details);
     }
 }
 
@@ -267,25 +214,16 @@ pub fn matmul(op: &str, a: &KilnTensor, b: &KilnTensor) {
     let shapes = || format!("Lhs shape {:?}, rhs shape {:?}.", a.shape(), b.shape());
     if ra < 2 || rb < 2 {
         let got = ra.min(rb);
-        let reason = format!(
-            "Matmul requires tensors with at least 2 dimensions, but got {got} dimension(s)."
-        );
+        let reason = format!("Matmul requires tensors with at least 2 dimensions, but got {got} dimension(s).");
         fail(op, &reason, &shapes());
     }
     if da[ra - 1] != db[rb - 2] {
-        let reason = format!(
-            "The inner dimension of matmul should be the same, but got {} and {}.",
-            da[ra - 1],
-            db[rb - 2]
-        );
+        let reason =
+            format!("The inner dimension of matmul should be the same, but got {} and {}.", da[ra - 1], db[rb - 2]);
         fail(op, &reason, &shapes());
     }
     if Graph::common_dims([&da[..ra - 2], &db[..rb - 2]]).is_err() {
-        fail(
-            op,
-            "Tensors are not broadcastable along the batch dimensions.",
-            &shapes(),
-        );
+        fail(op, "Tensors are not broadcastable along the batch dimensions.", &shapes());
     }
 }
 
@@ -294,10 +232,7 @@ pub fn matmul(op: &str, a: &KilnTensor, b: &KilnTensor) {
 pub fn top(op: &str, x: &KilnTensor, dim: usize, k: usize) {
     axis(op, x, dim);
     if k > x.shape()[dim] {
-        let details = format!(
-            "Got k={k} for dimension {dim} with input shape {:?}.",
-            x.shape()
-        );
+        let details = format!("Got k={k} for dimension {dim} with input shape {:?}.", x.shape());
         fail(op, "The selected index k is out of range.", &details);
     }
 }

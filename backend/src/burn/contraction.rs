@@ -14,14 +14,7 @@ fn columns(t: &mut Graph, windows: Node, groups: u64, rank: usize) -> Node {
         windows,
         groups,
         rank,
-        |places, kernel| {
-            [1, 2]
-                .into_iter()
-                .chain(kernel)
-                .chain([0])
-                .chain(places)
-                .collect()
-        },
+        |places, kernel| [1, 2].into_iter().chain(kernel).chain([0]).chain(places).collect(),
         2 + rank,
     )
 }
@@ -33,14 +26,7 @@ fn rows(t: &mut Graph, windows: Node, groups: u64, rank: usize) -> Node {
         windows,
         groups,
         rank,
-        |places, kernel| {
-            [1, 0]
-                .into_iter()
-                .chain(places)
-                .chain([2])
-                .chain(kernel)
-                .collect()
-        },
+        |places, kernel| [1, 0].into_iter().chain(places).chain([2]).chain(kernel).collect(),
         2 + rank,
     )
 }
@@ -60,21 +46,11 @@ fn arrange(
     let x = t.reshape(windows, &d);
     let x = t.permute(x, &perm(3..3 + rank, 3 + rank..3 + 2 * rank));
     let d = t.dims(x).clone();
-    matrix(
-        t,
-        x,
-        groups,
-        d[1..split].iter().product(),
-        d[split..].iter().product(),
-    )
+    matrix(t, x, groups, d[1..split].iter().product(), d[split..].iter().product())
 }
 
 fn matrix(t: &mut Graph, x: Node, groups: u64, m: u64, n: u64) -> Node {
-    if groups == 1 {
-        t.reshape(x, &[m, n])
-    } else {
-        t.reshape(x, &[groups, m, n])
-    }
+    if groups == 1 { t.reshape(x, &[m, n]) } else { t.reshape(x, &[groups, m, n]) }
 }
 
 /// `[N, G·C, P…]` to `[G, C, N·P]`, or without the first axis for one group.
@@ -92,23 +68,13 @@ pub fn swap_leading(t: &mut Graph, x: Node) -> Node {
 }
 
 /// `y[o, n, p…] = Σ w[o, c, k…] · x[n, c, p·stride + k·dilation − low]`.
-pub fn forward(
-    t: &mut Graph,
-    x: Node,
-    weight: Node,
-    groups: u64,
-    w: &Windows,
-    counts: &[u64],
-) -> Node {
+pub fn forward(t: &mut Graph, x: Node, weight: Node, groups: u64, w: &Windows, counts: &[u64]) -> Node {
     let (n, d) = (t.dims(x)[0], t.dims(weight).clone());
     let windows = w.over(t, x, counts, 0);
     let columns = columns(t, windows, groups, w.rank());
     let weight = matrix(t, weight, groups, d[0] / groups, d[1..].iter().product());
     let y = t.contract(weight, columns);
-    let to: Dims = [d[0], n]
-        .into_iter()
-        .chain(counts.iter().copied())
-        .collect();
+    let to: Dims = [d[0], n].into_iter().chain(counts.iter().copied()).collect();
     t.reshape(y, &to)
 }
 
@@ -116,14 +82,7 @@ pub fn forward(
 ///
 /// With unit strides it is a convolution with the flipped kernel.  Other strides would multiply by the zeros between the
 /// elements; there the product comes first and its columns are folded.
-pub fn towards_input(
-    t: &mut Graph,
-    y: Node,
-    weight: Node,
-    groups: u64,
-    w: &Windows,
-    input: &[u64],
-) -> Node {
+pub fn towards_input(t: &mut Graph, y: Node, weight: Node, groups: u64, w: &Windows, input: &[u64]) -> Node {
     let (dy, dw) = (t.dims(y).clone(), t.dims(weight).clone());
     let (outer, inner) = (dw[0] / groups, dw[1]);
     let kernel: u64 = w.kernel.iter().product();
@@ -136,10 +95,7 @@ pub fn towards_input(
         let weight = t.permute(weight, &[0, 2, 1, 3]);
         let weight = matrix(t, weight, groups, inner, outer * kernel);
         let x = t.contract(weight, columns);
-        let to: Dims = [groups * inner, dy[0]]
-            .into_iter()
-            .chain(input.iter().copied())
-            .collect();
+        let to: Dims = [groups * inner, dy[0]].into_iter().chain(input.iter().copied()).collect();
         return t.reshape(x, &to);
     }
     let dtype = t.dtype(y);
@@ -158,11 +114,8 @@ pub fn towards_input(
         .chain(dy[2..].iter().copied())
         .collect();
     let columns = t.reshape(columns, &split);
-    let perm: SmallVec<[usize; 8]> = [0, 1 + rank]
-        .into_iter()
-        .chain(1..1 + rank)
-        .chain(2 + rank..2 + 2 * rank)
-        .collect();
+    let perm: SmallVec<[usize; 8]> =
+        [0, 1 + rank].into_iter().chain(1..1 + rank).chain(2 + rank..2 + 2 * rank).collect();
     let columns = t.permute(columns, &perm);
     let x = fold(t, columns, w, input);
     t.cast(x, dtype)
@@ -176,9 +129,6 @@ pub fn towards_weight(t: &mut Graph, x: Node, y: Node, groups: u64, w: &Windows)
     let rows = rows(t, windows, groups, w.rank());
     let y = channels_first(t, y, groups);
     let weight = t.contract(y, rows);
-    let to: Dims = [outer, inner]
-        .into_iter()
-        .chain(w.kernel.iter().copied())
-        .collect();
+    let to: Dims = [outer, inner].into_iter().chain(w.kernel.iter().copied()).collect();
     t.reshape(weight, &to)
 }

@@ -14,12 +14,7 @@ use super::windows::{Extents, Windows, sizes};
 use crate::KilnTensor;
 use crate::record::{Tape, record};
 
-fn windows<const N: usize>(
-    weight: &KilnTensor,
-    stride: [usize; N],
-    dilation: [usize; N],
-    low: [usize; N],
-) -> Windows {
+fn windows<const N: usize>(weight: &KilnTensor, stride: [usize; N], dilation: [usize; N], low: [usize; N]) -> Windows {
     Windows {
         kernel: Extents::from_slice(&dims(weight)[2..]),
         stride: sizes(&stride),
@@ -29,34 +24,20 @@ fn windows<const N: usize>(
 }
 
 /// The tensors of a convolution fit each other; `channels` is the axis of the weight that meets the input's channels.
-fn check<const N: usize>(
-    op: &str,
-    x: &KilnTensor,
-    weight: &KilnTensor,
-    expected: u64,
-    groups: usize,
-) {
+fn check<const N: usize>(op: &str, x: &KilnTensor, weight: &KilnTensor, expected: u64, groups: usize) {
     checks::rank(op, "input", x, N + 2);
     checks::rank(op, "weight", weight, N + 2);
     checks::same_device(op, x, weight);
     checks::same_dtype(op, x, weight);
     let got = dims(x)[1];
     if got != expected {
-        let reason =
-            "Number of channels in input tensor and input channels of convolution must be equal.";
+        let reason = "Number of channels in input tensor and input channels of convolution must be equal.";
         fail(op, reason, &format!("got: {got}, expected: {expected}"));
     }
     let first = dims(weight)[0];
     if groups == 0 || !first.is_multiple_of(groups as u64) {
-        let details = format!(
-            "Got {groups} groups for a weight of shape {:?}.",
-            weight.shape()
-        );
-        fail(
-            op,
-            "The number of groups must divide the number of channels.",
-            &details,
-        );
+        let details = format!("Got {groups} groups for a weight of shape {:?}.", weight.shape());
+        fail(op, "The number of groups must divide the number of channels.", &details);
     }
 }
 
@@ -81,11 +62,7 @@ fn with_bias(
     inputs.extend(bias);
     let dtype = x.kiln_dtype();
     record_list(op, &x.device(), &inputs, x.dtype(), |t, nodes| {
-        let wide = if nodes.len() > 2 {
-            dtype.compute()
-        } else {
-            dtype
-        };
+        let wide = if nodes.len() > 2 { dtype.compute() } else { dtype };
         let (x, weight) = (t.cast(nodes[0], wide), t.cast(nodes[1], wide));
         let mut y = body(t, x, weight);
         if let Some(&bias) = nodes.get(2) {
@@ -108,25 +85,12 @@ pub fn conv<const N: usize>(
     options: &ConvOptions<N>,
 ) -> KilnTensor {
     checks::rank(op, "weight", &weight, N + 2);
-    check::<N>(
-        op,
-        &x,
-        &weight,
-        dims(&weight)[1] * options.groups as u64,
-        options.groups,
-    );
+    check::<N>(op, &x, &weight, dims(&weight)[1] * options.groups as u64, options.groups);
     check_bias(op, &x, bias.as_ref(), dims(&weight)[0]);
-    let w = windows(
-        &weight,
-        options.stride,
-        options.dilation,
-        options.padding_begin(),
-    );
+    let w = windows(&weight, options.stride, options.dilation, options.padding_begin());
     let counts = w.counts(op, &dims(&x)[2..], &sizes(&options.padding_end()));
     let groups = options.groups as u64;
-    with_bias(op, &x, &weight, bias.as_ref(), |t, x, weight| {
-        contraction::forward(t, x, weight, groups, &w, &counts)
-    })
+    with_bias(op, &x, &weight, bias.as_ref(), |t, x, weight| contraction::forward(t, x, weight, groups, &w, &counts))
 }
 
 /// The gradient of a convolution's input.
@@ -139,17 +103,10 @@ pub fn conv_x_backward<const N: usize>(
 ) -> KilnTensor {
     checks::rank(op, "weight", &weight, N + 2);
     check::<N>(op, &grad, &weight, dims(&weight)[0], options.groups);
-    let w = windows(
-        &weight,
-        options.stride,
-        options.dilation,
-        options.padding_begin(),
-    );
+    let w = windows(&weight, options.stride, options.dilation, options.padding_begin());
     let input = Dims::from_slice(&dims(&x)[2..]);
     let groups = options.groups as u64;
-    with_bias(op, &grad, &weight, None, |t, y, weight| {
-        contraction::towards_input(t, y, weight, groups, &w, &input)
-    })
+    with_bias(op, &grad, &weight, None, |t, y, weight| contraction::towards_input(t, y, weight, groups, &w, &input))
 }
 
 /// The gradient of a convolution's weight.
@@ -162,16 +119,9 @@ pub fn conv_weight_backward<const N: usize>(
 ) -> KilnTensor {
     check::<N>(op, &grad, &weight, dims(&weight)[0], options.groups);
     checks::rank(op, "input", &x, N + 2);
-    let w = windows(
-        &weight,
-        options.stride,
-        options.dilation,
-        options.padding_begin(),
-    );
+    let w = windows(&weight, options.stride, options.dilation, options.padding_begin());
     let groups = options.groups as u64;
-    record(op, &x.device(), [&x, &grad], x.dtype(), |t, [x, y]| {
-        contraction::towards_weight(t, x, y, groups, &w)
-    })
+    record(op, &x.device(), [&x, &grad], x.dtype(), |t, [x, y]| contraction::towards_weight(t, x, y, groups, &w))
 }
 
 /// The gradient of a bias: the sum over batch and places.
@@ -200,20 +150,11 @@ pub fn conv_transpose<const N: usize>(
     let w = windows(&weight, options.stride, options.dilation, options.padding);
     let output: Extents = (0..N)
         .map(|i| {
-            let full = dx[2 + i].saturating_sub(1) * w.stride[i]
-                + w.span(i)
-                + options.padding_out[i] as u64;
+            let full = dx[2 + i].saturating_sub(1) * w.stride[i] + w.span(i) + options.padding_out[i] as u64;
             if dx[2 + i] == 0 || full < 2 * w.low[i] {
-                let details = format!(
-                    "Got input shape {:?}, weight shape {:?}, {options:?}.",
-                    x.shape(),
-                    weight.shape()
-                );
-                fail(
-                    op,
-                    "The output of the transposed convolution would have no elements.",
-                    &details,
-                );
+                let details =
+                    format!("Got input shape {:?}, weight shape {:?}, {options:?}.", x.shape(), weight.shape());
+                fail(op, "The output of the transposed convolution would have no elements.", &details);
             }
             full - 2 * w.low[i]
         })
@@ -232,29 +173,17 @@ pub fn conv_transpose_x_backward<const N: usize>(
     options: &ConvTransposeOptions<N>,
 ) -> KilnTensor {
     checks::rank(op, "weight", &weight, N + 2);
-    check::<N>(
-        op,
-        &grad,
-        &weight,
-        dims(&weight)[1] * options.groups as u64,
-        options.groups,
-    );
+    check::<N>(op, &grad, &weight, dims(&weight)[1] * options.groups as u64, options.groups);
     let w = windows(&weight, options.stride, options.dilation, options.padding);
     let output = dims(&grad);
     let counts: Extents = (0..N)
         .map(|i| {
             let reach = output[2 + i] + 2 * w.low[i] - options.padding_out[i] as u64;
-            if reach < w.span(i) {
-                0
-            } else {
-                (reach - w.span(i)) / w.stride[i] + 1
-            }
+            if reach < w.span(i) { 0 } else { (reach - w.span(i)) / w.stride[i] + 1 }
         })
         .collect();
     let groups = options.groups as u64;
-    with_bias(op, &grad, &weight, None, |t, y, weight| {
-        contraction::forward(t, y, weight, groups, &w, &counts)
-    })
+    with_bias(op, &grad, &weight, None, |t, y, weight| contraction::forward(t, y, weight, groups, &w, &counts))
 }
 
 /// The gradient of a transposed convolution's weight: input and gradient exchange their roles.
@@ -270,7 +199,5 @@ pub fn conv_transpose_weight_backward<const N: usize>(
     checks::rank(op, "gradient", &grad, N + 2);
     let w = windows(&weight, options.stride, options.dilation, options.padding);
     let groups = options.groups as u64;
-    record(op, &x.device(), [&x, &grad], x.dtype(), |t, [x, y]| {
-        contraction::towards_weight(t, y, x, groups, &w)
-    })
+    record(op, &x.device(), [&x, &grad], x.dtype(), |t, [x, y]| contraction::towards_weight(t, y, x, groups, &w))
 }

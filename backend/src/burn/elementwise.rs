@@ -1,5 +1,7 @@
 //! Pointwise methods: each is one row, or a few with the same meaning.  Knows no reductions and no views.
 
+use std::cmp::Ordering;
+
 use burn_backend::{BoolDType, Scalar};
 use kiln_lowering::DType;
 use kiln_lowering::graph::Node;
@@ -7,7 +9,7 @@ use kiln_lowering::op::Pointwise as P;
 
 use super::checks;
 use super::dims::dims;
-use super::scalars::{as_i128, range};
+use super::scalars::{as_i128, range, saturated};
 use crate::record::{Tape, record};
 use crate::{KilnTensor, to_kiln};
 
@@ -19,9 +21,7 @@ pub fn unary(op: &'static str, row: P, x: KilnTensor) -> KilnTensor {
 /// One row over two tensors.
 pub fn binary(op: &'static str, row: P, a: KilnTensor, b: KilnTensor) -> KilnTensor {
     checks::pair(op, &a, &b);
-    record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| {
-        t.map(row, &[a, b])
-    })
+    record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| t.map(row, &[a, b]))
 }
 
 /// One row over a tensor and a number that may be another at the next run.
@@ -57,35 +57,39 @@ pub fn map_scalar(t: &mut Tape, row: P, x: Node, value: f64) -> Node {
 }
 
 /// A comparison of two tensors.
-pub fn compare(
-    op: &'static str,
-    row: P,
-    a: KilnTensor,
-    b: KilnTensor,
-    out: BoolDType,
-) -> KilnTensor {
+pub fn compare(op: &'static str, row: P, a: KilnTensor, b: KilnTensor, out: BoolDType) -> KilnTensor {
     checks::pair(op, &a, &b);
-    record(op, &a.device(), [&a, &b], out.into(), |t, [a, b]| {
-        t.map(row, &[a, b])
-    })
+    record(op, &a.device(), [&a, &b], out.into(), |t, [a, b]| t.map(row, &[a, b]))
 }
 
-/// A comparison with a number.  One that the element type cannot hold is compared in i64, not wrapped.
-pub fn compare_elem(
-    op: &'static str,
-    row: P,
-    x: KilnTensor,
-    s: Scalar,
-    out: BoolDType,
-) -> KilnTensor {
+/// A comparison with a number.  One that an integer type cannot hold is above or below every element.
+pub fn compare_elem(op: &'static str, row: P, x: KilnTensor, s: Scalar, out: BoolDType) -> KilnTensor {
     let dtype = x.kiln_dtype();
     record(op, &x.device(), [&x], out.into(), |t, [x]| {
-        let (least, most) = range(dtype);
-        let fits = !dtype.is_int() || dtype.bits() == 64 || (least..=most).contains(&as_i128(s));
-        let x = if fits { x } else { t.cast(x, DType::I64) };
+        let outside = if dtype.is_int() { side(dtype, s) } else { Ordering::Equal };
+        if outside != Ordering::Equal {
+            let holds = match row {
+                P::Ne => true,
+                P::Lt | P::Le => outside == Ordering::Greater,
+                P::Gt | P::Ge => outside == Ordering::Less,
+                _ => false,
+            };
+            let dims = t.dims(x).clone();
+            return t.literal(DType::Bool, f64::from(u8::from(holds)), &dims);
+        }
         let s = beside(t, x, s);
         t.map(row, &[x, s])
     })
+}
+
+/// On which side of an integer type's range a number lies, `Equal` meaning inside.
+fn side(dtype: DType, s: Scalar) -> Ordering {
+    let (least, most) = range(dtype);
+    match as_i128(s) {
+        s if s < least => Ordering::Less,
+        s if s > most => Ordering::Greater,
+        _ => Ordering::Equal,
+    }
 }
 
 /// A test of one float tensor.
@@ -102,17 +106,12 @@ pub fn cast(op: &'static str, x: KilnTensor, out: burn_backend::DType) -> KilnTe
 }
 
 /// `max(min(x, high), low)`, either bound absent.  NaN stays NaN.
-pub fn clamp(
-    op: &'static str,
-    x: KilnTensor,
-    low: Option<Scalar>,
-    high: Option<Scalar>,
-) -> KilnTensor {
+pub fn clamp(op: &'static str, x: KilnTensor, low: Option<Scalar>, high: Option<Scalar>) -> KilnTensor {
     record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
         let mut y = x;
         for (row, bound) in [(P::Min, high), (P::Max, low)] {
             if let Some(bound) = bound {
-                let bound = beside(t, y, bound);
+                let bound = beside(t, y, saturated(t.dtype(y), bound));
                 y = t.map(row, &[y, bound]);
             }
         }
@@ -123,12 +122,7 @@ pub fn clamp(
 /// Shifts by a number, taken modulo the width.
 pub fn shift(op: &'static str, row: P, x: KilnTensor, count: Scalar) -> KilnTensor {
     let bits = i128::from(x.kiln_dtype().bits());
-    with_scalar(
-        op,
-        row,
-        x,
-        Scalar::Int((as_i128(count) & (bits - 1)) as i64),
-    )
+    with_scalar(op, row, x, Scalar::Int((as_i128(count) & (bits - 1)) as i64))
 }
 
 /// √(a² + b²) without overflow on the way: in a type whose exponent range has room for the squares, or else scaled by
@@ -140,11 +134,7 @@ pub fn hypot(op: &'static str, a: KilnTensor, b: KilnTensor) -> KilnTensor {
         if dtype == DType::F64 {
             return scaled_hypot(t, a, b);
         }
-        let wide = if dtype == DType::F16 {
-            DType::F32
-        } else {
-            DType::F64
-        };
+        let wide = if dtype == DType::F16 { DType::F32 } else { DType::F64 };
         let (a, b) = (t.cast(a, wide), t.cast(b, wide));
         let (a, b) = (t.map(P::Mul, &[a, a]), t.map(P::Mul, &[b, b]));
         let sum = t.map(P::Add, &[a, b]);

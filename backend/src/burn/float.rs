@@ -2,18 +2,12 @@
 
 use burn_backend::ops::{FloatTensorOps, PadMode};
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{
-    BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
-};
+use burn_backend::{BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData};
 use kiln_lowering::graph::Reduction;
 use kiln_lowering::op::Pointwise;
 
-use super::tables::{
-    binary, compare, compare_elem, reduce_all, reduce_dim, scan, unary, with_scalar,
-};
-use super::{
-    create, elementwise, index, join, mask, matmul, order, power, random, reduce, scan, views,
-};
+use super::tables::{binary, compare, compare_elem, reduce_all, reduce_dim, scan, unary, with_scalar};
+use super::{create, elementwise, index, join, mask, matmul, order, power, random, reduce, scan, views};
 use crate::{Kiln, KilnDevice, KilnTensor, record};
 
 impl FloatTensorOps<Kiln> for Kiln {
@@ -110,12 +104,7 @@ impl FloatTensorOps<Kiln> for Kiln {
         record::into_data(tensor)
     }
 
-    fn float_random(
-        shape: Shape,
-        distribution: Distribution,
-        device: &KilnDevice,
-        dtype: FloatDType,
-    ) -> KilnTensor {
+    fn float_random(shape: Shape, distribution: Distribution, device: &KilnDevice, dtype: FloatDType) -> KilnTensor {
         random::floats("float_random", &shape, distribution, device, dtype.into())
     }
 
@@ -127,12 +116,7 @@ impl FloatTensorOps<Kiln> for Kiln {
         create::fixed("float_ones", &shape, 1.0, device, dtype.into())
     }
 
-    fn float_full(
-        shape: Shape,
-        fill_value: Scalar,
-        device: &KilnDevice,
-        dtype: FloatDType,
-    ) -> KilnTensor {
+    fn float_full(shape: Shape, fill_value: Scalar, device: &KilnDevice, dtype: FloatDType) -> KilnTensor {
         create::full("float_full", &shape, fill_value, device, dtype.into())
     }
 
@@ -259,14 +243,7 @@ impl FloatTensorOps<Kiln> for Kiln {
         value: KilnTensor,
         update: IndexingUpdateOp,
     ) -> KilnTensor {
-        index::scatter(
-            "float_scatter",
-            dim,
-            tensor,
-            indices,
-            value,
-            index::update(update),
-        )
+        index::scatter("float_scatter", dim, tensor, indices, value, index::update(update))
     }
 
     fn float_gather_nd(data: KilnTensor, indices: KilnTensor) -> KilnTensor {
@@ -279,13 +256,7 @@ impl FloatTensorOps<Kiln> for Kiln {
         values: KilnTensor,
         reduction: IndexingUpdateOp,
     ) -> KilnTensor {
-        index::scatter_nd(
-            "float_scatter_nd",
-            data,
-            indices,
-            values,
-            index::update(reduction),
-        )
+        index::scatter_nd("float_scatter_nd", data, indices, values, index::update(reduction))
     }
 
     fn float_select(tensor: KilnTensor, dim: usize, indices: KilnTensor) -> KilnTensor {
@@ -299,18 +270,11 @@ impl FloatTensorOps<Kiln> for Kiln {
         value: KilnTensor,
         update: IndexingUpdateOp,
     ) -> KilnTensor {
-        index::select_assign(
-            "float_select_assign",
-            tensor,
-            dim,
-            indices,
-            value,
-            index::update(update),
-        )
+        index::select_assign("float_select_assign", tensor, dim, indices, value, index::update(update))
     }
 
     fn float_mask_where(tensor: KilnTensor, mask: KilnTensor, value: KilnTensor) -> KilnTensor {
-        mask::where_("float_mask_where", tensor, mask, value)
+        mask::choose("float_mask_where", tensor, mask, value)
     }
 
     fn float_mask_fill(tensor: KilnTensor, mask: KilnTensor, value: Scalar) -> KilnTensor {
@@ -330,51 +294,19 @@ impl FloatTensorOps<Kiln> for Kiln {
     }
 
     fn float_argmax(tensor: KilnTensor, dim: usize, out_dtype: IntDType) -> KilnTensor {
-        reduce::arg(
-            "float_argmax",
-            Reduction::ArgMax,
-            tensor,
-            dim,
-            out_dtype.into(),
-        )
+        reduce::arg("float_argmax", Reduction::ArgMax, tensor, dim, out_dtype.into())
     }
 
     fn float_argmin(tensor: KilnTensor, dim: usize, out_dtype: IntDType) -> KilnTensor {
-        reduce::arg(
-            "float_argmin",
-            Reduction::ArgMin,
-            tensor,
-            dim,
-            out_dtype.into(),
-        )
+        reduce::arg("float_argmin", Reduction::ArgMin, tensor, dim, out_dtype.into())
     }
 
-    fn float_max_dim_with_indices(
-        tensor: KilnTensor,
-        dim: usize,
-        indices_dtype: IntDType,
-    ) -> (KilnTensor, KilnTensor) {
-        reduce::with_indices(
-            "float_max_dim_with_indices",
-            Reduction::Max,
-            tensor,
-            dim,
-            indices_dtype.into(),
-        )
+    fn float_max_dim_with_indices(tensor: KilnTensor, dim: usize, indices_dtype: IntDType) -> (KilnTensor, KilnTensor) {
+        reduce::with_indices("float_max_dim_with_indices", Reduction::Max, tensor, dim, indices_dtype.into())
     }
 
-    fn float_min_dim_with_indices(
-        tensor: KilnTensor,
-        dim: usize,
-        indices_dtype: IntDType,
-    ) -> (KilnTensor, KilnTensor) {
-        reduce::with_indices(
-            "float_min_dim_with_indices",
-            Reduction::Min,
-            tensor,
-            dim,
-            indices_dtype.into(),
-        )
+    fn float_min_dim_with_indices(tensor: KilnTensor, dim: usize, indices_dtype: IntDType) -> (KilnTensor, KilnTensor) {
+        reduce::with_indices("float_min_dim_with_indices", Reduction::Min, tensor, dim, indices_dtype.into())
     }
 
     fn float_max_abs(tensor: KilnTensor) -> KilnTensor {
@@ -390,13 +322,7 @@ impl FloatTensorOps<Kiln> for Kiln {
     }
 
     fn float_any_dim(tensor: KilnTensor, dim: usize, out_dtype: BoolDType) -> KilnTensor {
-        reduce::truth(
-            "float_any_dim",
-            Reduction::Any,
-            tensor,
-            Some(dim),
-            out_dtype,
-        )
+        reduce::truth("float_any_dim", Reduction::Any, tensor, Some(dim), out_dtype)
     }
 
     fn float_all(tensor: KilnTensor, out_dtype: BoolDType) -> KilnTensor {
@@ -404,13 +330,7 @@ impl FloatTensorOps<Kiln> for Kiln {
     }
 
     fn float_all_dim(tensor: KilnTensor, dim: usize, out_dtype: BoolDType) -> KilnTensor {
-        reduce::truth(
-            "float_all_dim",
-            Reduction::All,
-            tensor,
-            Some(dim),
-            out_dtype,
-        )
+        reduce::truth("float_all_dim", Reduction::All, tensor, Some(dim), out_dtype)
     }
 
     fn float_sort(tensor: KilnTensor, dim: usize, descending: bool) -> KilnTensor {
@@ -423,21 +343,10 @@ impl FloatTensorOps<Kiln> for Kiln {
         descending: bool,
         indices_dtype: IntDType,
     ) -> (KilnTensor, KilnTensor) {
-        order::with_indices(
-            "float_sort_with_indices",
-            tensor,
-            dim,
-            descending,
-            indices_dtype.into(),
-        )
+        order::with_indices("float_sort_with_indices", tensor, dim, descending, indices_dtype.into())
     }
 
-    fn float_argsort(
-        tensor: KilnTensor,
-        dim: usize,
-        descending: bool,
-        out_dtype: IntDType,
-    ) -> KilnTensor {
+    fn float_argsort(tensor: KilnTensor, dim: usize, descending: bool, out_dtype: IntDType) -> KilnTensor {
         order::argsort("float_argsort", tensor, dim, descending, out_dtype.into())
     }
 

@@ -14,11 +14,7 @@ use crate::record::record;
 
 /// `[A, B, kernel…, count…]` to `[A, B, input…]`: the sum over all windows that cover an element.
 pub fn fold(t: &mut Graph, x: Node, w: &Windows, input: &[u64]) -> Node {
-    if w.are_disjoint() {
-        fold_disjoint(t, x, w, input)
-    } else {
-        fold_overlapping(t, x, w, input)
-    }
+    if w.are_disjoint() { fold_disjoint(t, x, w, input) } else { fold_overlapping(t, x, w, input) }
 }
 
 /// Windows side by side: a rearrangement.
@@ -30,14 +26,7 @@ fn fold_disjoint(t: &mut Graph, x: Node, w: &Windows, input: &[u64]) -> Node {
     let mut joined: Dims = Dims::from_slice(&d[..2]);
     for i in 0..rank {
         perm.extend([2 + rank + i, 2 + i]);
-        pads.extend([
-            PadDim::default(),
-            PadDim {
-                low: 0,
-                high: w.stride[i] - w.kernel[i],
-                interior: 0,
-            },
-        ]);
+        pads.extend([PadDim::default(), PadDim { low: 0, high: w.stride[i] - w.kernel[i], interior: 0 }]);
         joined.push(d[2 + rank + i] * w.stride[i]);
     }
     let x = t.permute(x, &perm);
@@ -58,16 +47,8 @@ fn fold_overlapping(t: &mut Graph, x: Node, w: &Windows, input: &[u64]) -> Node 
             .iter()
             .enumerate()
             .map(|(axis, &n)| match axis.checked_sub(2) {
-                Some(i) if i < rank => SliceDim {
-                    start: at[i],
-                    len: 1,
-                    step: 1,
-                },
-                _ => SliceDim {
-                    start: 0,
-                    len: n,
-                    step: 1,
-                },
+                Some(i) if i < rank => SliceDim { start: at[i], len: 1, step: 1 },
+                _ => SliceDim { start: 0, len: n, step: 1 },
             })
             .collect();
         let part = t.slice(x, &ranges);
@@ -75,11 +56,7 @@ fn fold_overlapping(t: &mut Graph, x: Node, w: &Windows, input: &[u64]) -> Node 
         let margin = |i: usize| {
             let low = (at[i] * w.dilation[i]) as i64 - w.low[i] as i64;
             let high = input[i] as i64 - low - spread(kept[2 + i], w.stride[i]);
-            Margin {
-                low,
-                high,
-                interior: w.stride[i] - 1,
-            }
+            Margin { low, high, interior: w.stride[i] - 1 }
         };
         let part = pad_or_crop(t, part, &w.margins(margin), 0);
         sum = Some(match sum {
@@ -112,21 +89,12 @@ fn unfold_windows(kernel: [usize; 2], options: &UnfoldOptions) -> Windows {
 }
 
 /// `[N, C, H, W]` to `[N, C·kernel, windows]`.
-pub fn unfold4d(
-    op: &'static str,
-    x: KilnTensor,
-    kernel: [usize; 2],
-    options: &UnfoldOptions,
-) -> KilnTensor {
+pub fn unfold4d(op: &'static str, x: KilnTensor, kernel: [usize; 2], options: &UnfoldOptions) -> KilnTensor {
     checks::rank(op, "input", &x, 4);
     let w = unfold_windows(kernel, options);
     let d = dims(&x);
     let counts = w.counts(op, &d[2..], &w.low);
-    let to = [
-        d[0],
-        d[1] * w.kernel.iter().product::<u64>(),
-        counts.iter().product(),
-    ];
+    let to = [d[0], d[1] * w.kernel.iter().product::<u64>(), counts.iter().product()];
     record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
         let x = w.over(t, x, &counts, 0);
         let x = t.permute(x, &[0, 1, 4, 5, 2, 3]);
@@ -148,30 +116,13 @@ pub fn fold4d(
     let counts = w.counts(op, &output, &w.low);
     let (elements, blocks): (u64, u64) = (w.kernel.iter().product(), counts.iter().product());
     if d[1] % elements != 0 || d[2] != blocks {
-        let details = format!(
-            "Got shape {:?} for a kernel of {elements} elements and {blocks} blocks.",
-            x.shape()
-        );
-        fail(
-            op,
-            "The input must have a whole number of kernels and one column per block.",
-            &details,
-        );
+        let details = format!("Got shape {:?} for a kernel of {elements} elements and {blocks} blocks.", x.shape());
+        fail(op, "The input must have a whole number of kernels and one column per block.", &details);
     }
     record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
         let dtype = t.dtype(x);
         let x = t.cast(x, dtype.compute());
-        let x = t.reshape(
-            x,
-            &[
-                d[0],
-                d[1] / elements,
-                w.kernel[0],
-                w.kernel[1],
-                counts[0],
-                counts[1],
-            ],
-        );
+        let x = t.reshape(x, &[d[0], d[1] / elements, w.kernel[0], w.kernel[1], counts[0], counts[1]]);
         let y = fold(t, x, &w, &output);
         t.cast(y, dtype)
     })

@@ -26,9 +26,7 @@ pub fn update(op: IndexingUpdateOp) -> Update {
 /// `out[.., i, ..] = x[.., indices[.., i, ..], ..]`.
 pub fn gather(op: &'static str, dim: usize, x: KilnTensor, indices: KilnTensor) -> KilnTensor {
     checks::indices(op, &x, dim, &indices);
-    record(op, &x.device(), [&x, &indices], x.dtype(), |t, [x, i]| {
-        t.gather(Index::Elements, x, dim, i)
-    })
+    record(op, &x.device(), [&x, &indices], x.dtype(), |t, [x, i]| t.gather(Index::Elements, x, dim, i))
 }
 
 /// Puts each value where its index says.
@@ -44,24 +42,12 @@ pub fn scatter(
     checks::same_dtype(op, &x, &values);
     checks::same_device(op, &x, &values);
     if indices.shape() != values.shape() {
-        let details = format!(
-            "The shape differs: {:?} != {:?}",
-            indices.shape(),
-            values.shape()
-        );
-        fail(
-            op,
-            "Indices tensor shape should be the same as the value tensor shape.",
-            &details,
-        );
+        let details = format!("The shape differs: {:?} != {:?}", indices.shape(), values.shape());
+        fail(op, "Indices tensor shape should be the same as the value tensor shape.", &details);
     }
-    record(
-        op,
-        &x.device(),
-        [&x, &indices, &values],
-        x.dtype(),
-        |t, [x, i, v]| t.scatter(Index::Elements, update, x, dim, i, v),
-    )
+    record(op, &x.device(), [&x, &indices, &values], x.dtype(), |t, [x, i, v]| {
+        t.scatter(Index::Elements, update, x, dim, i, v)
+    })
 }
 
 /// Whole slices of an axis, in the order of the indices.
@@ -69,9 +55,7 @@ pub fn select(op: &'static str, x: KilnTensor, dim: usize, indices: KilnTensor) 
     checks::axis(op, &x, dim);
     checks::rank(op, "indices", &indices, 1);
     checks::same_device(op, &x, &indices);
-    record(op, &x.device(), [&x, &indices], x.dtype(), |t, [x, i]| {
-        t.gather(Index::Positions, x, dim, i)
-    })
+    record(op, &x.device(), [&x, &indices], x.dtype(), |t, [x, i]| t.gather(Index::Positions, x, dim, i))
 }
 
 /// Puts whole slices of an axis where the indices say.
@@ -88,19 +72,10 @@ pub fn select_assign(
     checks::same_device(op, &x, &indices);
     checks::same_device(op, &x, &values);
     checks::same_dtype(op, &x, &values);
-    checks::shape(
-        op,
-        "value",
-        &values,
-        &super::dims::with(&dims(&x), dim, dims(&indices)[0]),
-    );
-    record(
-        op,
-        &x.device(),
-        [&x, &indices, &values],
-        x.dtype(),
-        |t, [x, i, v]| t.scatter(Index::Positions, update, x, dim, i, v),
-    )
+    checks::shape(op, "value", &values, &super::dims::with(&dims(&x), dim, dims(&indices)[0]));
+    record(op, &x.device(), [&x, &indices, &values], x.dtype(), |t, [x, i, v]| {
+        t.scatter(Index::Positions, update, x, dim, i, v)
+    })
 }
 
 /// What an operation on leading axes works with: the data with its first `k` axes made one, and the batch and slice
@@ -114,33 +89,15 @@ struct Leading {
 
 fn leading(op: &str, x: &KilnTensor, indices: &KilnTensor) -> Leading {
     let (d, at) = (dims(x), dims(indices));
-    let Some((&k, batch)) = at.split_last() else {
-        fail(op, "Indices tensor must have rank >= 1.", "")
-    };
+    let Some((&k, batch)) = at.split_last() else { fail(op, "Indices tensor must have rank >= 1.", "") };
     let k = k as usize;
     if k > d.len() {
-        let reason = format!(
-            "Last dimension of indices (K={k}) must be <= data rank (D={}).",
-            d.len()
-        );
-        fail(
-            op,
-            &reason,
-            &format!(
-                "Data shape {:?}, indices shape {:?}.",
-                x.shape(),
-                indices.shape()
-            ),
-        );
+        let reason = format!("Last dimension of indices (K={k}) must be <= data rank (D={}).", d.len());
+        fail(op, &reason, &format!("Data shape {:?}, indices shape {:?}.", x.shape(), indices.shape()));
     }
     checks::same_device(op, x, indices);
     let tail = Dims::from_slice(&d[k..]);
-    Leading {
-        flat: Dims::from_slice(&d[..k]),
-        rest: tail.iter().product(),
-        batch: Dims::from_slice(batch),
-        tail,
-    }
+    Leading { flat: Dims::from_slice(&d[..k]), rest: tail.iter().product(), batch: Dims::from_slice(batch), tail }
 }
 
 /// Tuples of indices as positions in row-major order; one that leaves its own axis becomes −1, out of range for all.
@@ -168,12 +125,7 @@ fn positions(t: &mut Tape, indices: Node, axes: &[u64]) -> Node {
 
 /// Slices at tuples of indices into the leading axes.
 pub fn gather_nd(op: &'static str, x: KilnTensor, indices: KilnTensor) -> KilnTensor {
-    let Leading {
-        flat,
-        rest,
-        batch,
-        tail,
-    } = leading(op, &x, &indices);
+    let Leading { flat, rest, batch, tail } = leading(op, &x, &indices);
     record(op, &x.device(), [&x, &indices], x.dtype(), |t, [x, i]| {
         let x = t.reshape(x, &[flat.iter().product(), rest]);
         let i = positions(t, i, &flat);
@@ -191,34 +143,18 @@ pub fn scatter_nd(
     values: KilnTensor,
     update: Update,
 ) -> KilnTensor {
-    let Leading {
-        flat,
-        rest,
-        batch,
-        tail,
-    } = leading(op, &x, &indices);
+    let Leading { flat, rest, batch, tail } = leading(op, &x, &indices);
     checks::same_device(op, &x, &values);
     checks::same_dtype(op, &x, &values);
-    checks::shape(
-        op,
-        "values",
-        &values,
-        &batch.iter().chain(&tail).copied().collect::<Dims>(),
-    );
+    checks::shape(op, "values", &values, &batch.iter().chain(&tail).copied().collect::<Dims>());
     let whole = extents(x.shape());
-    record(
-        op,
-        &x.device(),
-        [&x, &indices, &values],
-        x.dtype(),
-        |t, [x, i, v]| {
-            let x = t.reshape(x, &[flat.iter().product(), rest]);
-            let v = t.reshape(v, &[batch.iter().product(), rest]);
-            let i = positions(t, i, &flat);
-            let y = t.scatter(Index::Positions, update, x, 0, i, v);
-            t.reshape(y, &whole)
-        },
-    )
+    record(op, &x.device(), [&x, &indices, &values], x.dtype(), |t, [x, i, v]| {
+        let x = t.reshape(x, &[flat.iter().product(), rest]);
+        let v = t.reshape(v, &[batch.iter().product(), rest]);
+        let i = positions(t, i, &flat);
+        let y = t.scatter(Index::Positions, update, x, 0, i, v);
+        t.reshape(y, &whole)
+    })
 }
 
 /// One row of a table per index.
@@ -226,43 +162,26 @@ pub fn embedding(op: &'static str, table: KilnTensor, indices: KilnTensor) -> Ki
     checks::rank(op, "weights", &table, 2);
     checks::same_device(op, &table, &indices);
     let (width, at) = (dims(&table)[1], dims(&indices));
-    record(
-        op,
-        &table.device(),
-        [&table, &indices],
-        table.dtype(),
-        |t, [table, i]| {
-            let i = t.reshape(i, &[at.iter().product()]);
-            let rows = t.gather(Index::Positions, table, 0, i);
-            let to: Dims = at.iter().copied().chain([width]).collect();
-            t.reshape(rows, &to)
-        },
-    )
+    record(op, &table.device(), [&table, &indices], table.dtype(), |t, [table, i]| {
+        let i = t.reshape(i, &[at.iter().product()]);
+        let rows = t.gather(Index::Positions, table, 0, i);
+        let to: Dims = at.iter().copied().chain([width]).collect();
+        t.reshape(rows, &to)
+    })
 }
 
 /// The gradient of a table from those of the rows that were read; added up in f32 for 16-bit floats.
-pub fn embedding_backward(
-    op: &'static str,
-    table: KilnTensor,
-    grad: KilnTensor,
-    indices: KilnTensor,
-) -> KilnTensor {
+pub fn embedding_backward(op: &'static str, table: KilnTensor, grad: KilnTensor, indices: KilnTensor) -> KilnTensor {
     checks::rank(op, "weights", &table, 2);
     checks::same_device(op, &grad, &indices);
     let (d, count) = (dims(&table), dims(&indices).iter().product());
-    record(
-        op,
-        &grad.device(),
-        [&grad, &indices],
-        grad.dtype(),
-        |t, [grad, i]| {
-            let dtype = t.dtype(grad);
-            let i = t.reshape(i, &[count]);
-            let grad = t.cast(grad, dtype.compute());
-            let grad = t.reshape(grad, &[count, d[1]]);
-            let zeros = t.literal(dtype.compute(), 0.0, &d);
-            let sum = t.scatter(Index::Positions, Update::Add, zeros, 0, i, grad);
-            t.cast(sum, dtype)
-        },
-    )
+    record(op, &grad.device(), [&grad, &indices], grad.dtype(), |t, [grad, i]| {
+        let dtype = t.dtype(grad);
+        let i = t.reshape(i, &[count]);
+        let grad = t.cast(grad, dtype.compute());
+        let grad = t.reshape(grad, &[count, d[1]]);
+        let zeros = t.literal(dtype.compute(), 0.0, &d);
+        let sum = t.scatter(Index::Positions, Update::Add, zeros, 0, i, grad);
+        t.cast(sum, dtype)
+    })
 }

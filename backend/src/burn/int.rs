@@ -4,19 +4,13 @@ use std::ops::Range;
 
 use burn_backend::ops::{IntTensorOps, PadMode};
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{
-    BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
-};
+use burn_backend::{BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData};
 use kiln_lowering::graph::Reduction;
 use kiln_lowering::op::Pointwise;
 
 use super::dims::index_dtype;
-use super::tables::{
-    binary, compare, compare_elem, reduce_all, reduce_dim, scan, unary, with_scalar,
-};
-use super::{
-    create, elementwise, index, join, mask, matmul, order, power, random, reduce, scan, views,
-};
+use super::tables::{binary, compare, compare_elem, reduce_all, reduce_dim, scan, unary, with_scalar};
+use super::{create, elementwise, index, join, mask, matmul, order, power, random, reduce, scan, views};
 use crate::{Kiln, KilnDevice, KilnTensor, record};
 
 impl IntTensorOps<Kiln> for Kiln {
@@ -99,12 +93,7 @@ impl IntTensorOps<Kiln> for Kiln {
         record::into_data(tensor)
     }
 
-    fn int_random(
-        shape: Shape,
-        distribution: Distribution,
-        device: &KilnDevice,
-        dtype: IntDType,
-    ) -> KilnTensor {
+    fn int_random(shape: Shape, distribution: Distribution, device: &KilnDevice, dtype: IntDType) -> KilnTensor {
         random::ints("int_random", &shape, distribution, device, dtype.into())
     }
 
@@ -116,12 +105,7 @@ impl IntTensorOps<Kiln> for Kiln {
         create::fixed("int_ones", &shape, 1.0, device, dtype.into())
     }
 
-    fn int_full(
-        shape: Shape,
-        fill_value: Scalar,
-        device: &KilnDevice,
-        dtype: IntDType,
-    ) -> KilnTensor {
+    fn int_full(shape: Shape, fill_value: Scalar, device: &KilnDevice, dtype: IntDType) -> KilnTensor {
         create::full("int_full", &shape, fill_value, device, dtype.into())
     }
 
@@ -129,12 +113,7 @@ impl IntTensorOps<Kiln> for Kiln {
         create::fixed("int_empty", &shape, 0.0, device, dtype.into())
     }
 
-    fn int_arange_step(
-        range: Range<i64>,
-        step: usize,
-        device: &KilnDevice,
-        dtype: IntDType,
-    ) -> KilnTensor {
+    fn int_arange_step(range: Range<i64>, step: usize, device: &KilnDevice, dtype: IntDType) -> KilnTensor {
         create::arange("int_arange_step", range, step, device, dtype.into())
     }
 
@@ -241,14 +220,7 @@ impl IntTensorOps<Kiln> for Kiln {
         value: KilnTensor,
         update: IndexingUpdateOp,
     ) -> KilnTensor {
-        index::scatter(
-            "int_scatter",
-            dim,
-            tensor,
-            indices,
-            value,
-            index::update(update),
-        )
+        index::scatter("int_scatter", dim, tensor, indices, value, index::update(update))
     }
 
     fn int_gather_nd(data: KilnTensor, indices: KilnTensor) -> KilnTensor {
@@ -261,13 +233,7 @@ impl IntTensorOps<Kiln> for Kiln {
         values: KilnTensor,
         reduction: IndexingUpdateOp,
     ) -> KilnTensor {
-        index::scatter_nd(
-            "int_scatter_nd",
-            data,
-            indices,
-            values,
-            index::update(reduction),
-        )
+        index::scatter_nd("int_scatter_nd", data, indices, values, index::update(reduction))
     }
 
     fn int_select(tensor: KilnTensor, dim: usize, indices: KilnTensor) -> KilnTensor {
@@ -281,18 +247,11 @@ impl IntTensorOps<Kiln> for Kiln {
         value: KilnTensor,
         update: IndexingUpdateOp,
     ) -> KilnTensor {
-        index::select_assign(
-            "int_select_assign",
-            tensor,
-            dim,
-            indices,
-            value,
-            index::update(update),
-        )
+        index::select_assign("int_select_assign", tensor, dim, indices, value, index::update(update))
     }
 
     fn int_mask_where(tensor: KilnTensor, mask: KilnTensor, value: KilnTensor) -> KilnTensor {
-        mask::where_("int_mask_where", tensor, mask, value)
+        mask::choose("int_mask_where", tensor, mask, value)
     }
 
     fn int_mask_fill(tensor: KilnTensor, mask: KilnTensor, value: Scalar) -> KilnTensor {
@@ -355,11 +314,7 @@ impl IntTensorOps<Kiln> for Kiln {
         order::sort("int_sort", tensor, dim, descending)
     }
 
-    fn int_sort_with_indices(
-        tensor: KilnTensor,
-        dim: usize,
-        descending: bool,
-    ) -> (KilnTensor, KilnTensor) {
+    fn int_sort_with_indices(tensor: KilnTensor, dim: usize, descending: bool) -> (KilnTensor, KilnTensor) {
         let out = index_dtype(&tensor);
         order::with_indices("int_sort_with_indices", tensor, dim, descending, out)
     }

@@ -9,18 +9,12 @@ use crate::KilnTensor;
 use crate::record::record;
 
 /// The value where the mask holds, the tensor elsewhere.
-pub fn where_(op: &'static str, x: KilnTensor, mask: KilnTensor, value: KilnTensor) -> KilnTensor {
+pub fn choose(op: &'static str, x: KilnTensor, mask: KilnTensor, value: KilnTensor) -> KilnTensor {
     checks::pair(op, &x, &value);
     checks::same_device(op, &x, &mask);
     checks::broadcast(op, &x, &mask);
     checks::broadcast(op, &value, &mask);
-    record(
-        op,
-        &x.device(),
-        [&x, &mask, &value],
-        x.dtype(),
-        |t, [x, mask, value]| t.map(P::Select, &[mask, value, x]),
-    )
+    record(op, &x.device(), [&x, &mask, &value], x.dtype(), |t, [x, mask, value]| t.map(P::Select, &[mask, value, x]))
 }
 
 /// A number where the mask holds, the tensor elsewhere.

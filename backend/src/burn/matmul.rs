@@ -13,9 +13,7 @@ use crate::record::record;
 /// Stacks of matrices multiplied, batch axes broadcast.
 pub fn matmul(op: &'static str, a: KilnTensor, b: KilnTensor) -> KilnTensor {
     checks::matmul(op, &a, &b);
-    record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| {
-        product(t, a, b)
-    })
+    record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| product(t, a, b))
 }
 
 /// As [`Graph::contract`], but a stack times a single matrix is one tall matrix times that matrix.
@@ -36,27 +34,14 @@ fn product(t: &mut Graph, a: Node, b: Node) -> Node {
 }
 
 /// `x · weight + bias` along the last axis.  With a bias, 16-bit floats are added before the one rounding.
-pub fn linear(
-    op: &'static str,
-    x: KilnTensor,
-    weight: KilnTensor,
-    bias: Option<KilnTensor>,
-) -> KilnTensor {
+pub fn linear(op: &'static str, x: KilnTensor, weight: KilnTensor, bias: Option<KilnTensor>) -> KilnTensor {
     checks::rank(op, "weight", &weight, 2);
     checks::same_device(op, &x, &weight);
     checks::same_dtype(op, &x, &weight);
     let (dx, dw) = (dims(&x), dims(&weight));
     if dx.last() != Some(&dw[0]) {
-        let details = format!(
-            "Input shape {:?}, weight shape {:?}.",
-            x.shape(),
-            weight.shape()
-        );
-        fail(
-            op,
-            "The last dimension of the input must be the first of the weight.",
-            &details,
-        );
+        let details = format!("Input shape {:?}, weight shape {:?}.", x.shape(), weight.shape());
+        fail(op, "The last dimension of the input must be the first of the weight.", &details);
     }
     if let Some(bias) = &bias {
         checks::same_dtype(op, &x, bias);
@@ -69,11 +54,7 @@ pub fn linear(
     let mut to = dx.clone();
     to[dx.len() - 1] = dw[1];
     record_list(op, &x.device(), &inputs, x.dtype(), |t, nodes| {
-        let wide = if nodes.len() > 2 {
-            dtype.compute()
-        } else {
-            dtype
-        };
+        let wide = if nodes.len() > 2 { dtype.compute() } else { dtype };
         let x = t.reshape(nodes[0], &[rows, dw[0]]);
         let (x, weight) = (t.cast(x, wide), t.cast(nodes[1], wide));
         let mut y = t.contract(x, weight);
@@ -99,16 +80,8 @@ pub fn linear_weight_backward(op: &'static str, x: KilnTensor, grad: KilnTensor)
     let (n, m) = (dx[dx.len() - 1], dg[dg.len() - 1]);
     let rows: u64 = dx[..dx.len() - 1].iter().product();
     if rows != dg[..dg.len() - 1].iter().product::<u64>() {
-        let details = format!(
-            "Input shape {:?}, gradient shape {:?}.",
-            x.shape(),
-            grad.shape()
-        );
-        fail(
-            op,
-            "The input and the gradient must have the same leading dimensions.",
-            &details,
-        );
+        let details = format!("Input shape {:?}, gradient shape {:?}.", x.shape(), grad.shape());
+        fail(op, "The input and the gradient must have the same leading dimensions.", &details);
     }
     record(op, &x.device(), [&x, &grad], x.dtype(), |t, [x, grad]| {
         let x = t.reshape(x, &[rows, n]);
@@ -137,11 +110,7 @@ pub fn cross(op: &'static str, a: KilnTensor, b: KilnTensor, dim: usize) -> Kiln
     let (da, db) = (dims(&a), dims(&b));
     if da.len() != db.len() || da[dim] != 3 || db[dim] != 3 {
         let details = format!("Lhs shape {:?}, rhs shape {:?}.", a.shape(), b.shape());
-        fail(
-            op,
-            &format!("Cross product requires dimension {dim} to have size 3."),
-            &details,
-        );
+        fail(op, &format!("Cross product requires dimension {dim} to have size 3."), &details);
     }
     record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| {
         let dtype = t.dtype(a);

@@ -2,7 +2,7 @@
 
 use burn_backend::{DType as BurnType, Scalar};
 use kiln_lowering::DType;
-use kiln_lowering::graph::{Dims, Node, Reduction};
+use kiln_lowering::graph::{Node, Reduction};
 use kiln_lowering::op::Pointwise as P;
 use smallvec::smallvec;
 
@@ -20,16 +20,16 @@ pub fn pool(op: &'static str, x: KilnTensor, w: &Windows, ceil: bool) -> KilnTen
     checks::rank(op, "input", &x, 2 + w.rank());
     let counts = w.pool_counts(op, &dims(&x)[2..], ceil);
     record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        greatest(t, x, w, &counts)
+        let windows = filled(t, x, w, &counts);
+        let dtype = t.dtype(x);
+        w.combine(t, Reduction::Max, windows, dtype)
     })
 }
 
-fn greatest(t: &mut Tape, x: Node, w: &Windows, counts: &[u64]) -> Node {
-    let dtype = t.dtype(x);
-    let windows = w.over(t, x, counts, float_bits(dtype, f64::NEG_INFINITY));
-    let y = t.reduce(Reduction::Max, windows, &w.kernel_axes(), dtype);
-    let to = Dims::from_slice(&t.dims(y)[..2 + w.rank()]);
-    t.reshape(y, &to)
+/// The windows, −∞ outside the input.
+fn filled(t: &mut Tape, x: Node, w: &Windows, counts: &[u64]) -> Node {
+    let fill = float_bits(t.dtype(x), f64::NEG_INFINITY);
+    w.over(t, x, counts, fill)
 }
 
 /// Likewise, with the row-major place in the input's spatial axes of what was chosen.
@@ -45,25 +45,20 @@ pub fn pool_with_indices(
     let counts = w.pool_counts(op, &input, ceil);
     let dtype = x.dtype();
     two(record_many(op, &x.device(), &[&x], |t, x| {
-        let values = greatest(t, x[0], w, &counts);
-        let places = chosen(t, x[0], w, &counts, &input);
+        let windows = filled(t, x[0], w, &counts);
+        let values = w.combine(t, Reduction::Max, windows, to_kiln(dtype));
+        let places = chosen(t, windows, w, &input);
         let places = t.cast(places, to_kiln(indices));
         smallvec![(values, dtype), (places, indices)]
     }))
 }
 
 /// Places of the greatest elements.
-fn chosen(t: &mut Tape, x: Node, w: &Windows, counts: &[u64], input: &[u64]) -> Node {
-    let dtype = t.dtype(x);
-    let int = if input.iter().product::<u64>() < 1 << 31 {
-        DType::I32
-    } else {
-        DType::I64
-    };
-    let windows = w.over(t, x, counts, float_bits(dtype, f64::NEG_INFINITY));
-    let arg = t.reduce(Reduction::ArgMax, windows, &w.kernel_axes(), int);
-    let to = Dims::from_slice(&t.dims(arg)[..2 + w.rank()]);
-    let mut rest = t.reshape(arg, &to);
+fn chosen(t: &mut Tape, windows: Node, w: &Windows, input: &[u64]) -> Node {
+    let small = input.iter().product::<u64>() < 1 << 31;
+    let int = if small { DType::I32 } else { DType::I64 };
+    let mut rest = w.combine(t, Reduction::ArgMax, windows, int);
+    let to = t.dims(rest).clone();
     let mut place = t.literal(int, 0.0, &to);
     let mut size = 1;
     for i in (0..w.rank()).rev() {
@@ -71,11 +66,7 @@ fn chosen(t: &mut Tape, x: Node, w: &Windows, counts: &[u64], input: &[u64]) -> 
         rest = map_fixed(t, P::Div, rest, w.kernel[i] as f64);
         let start = t.iota(int, 2 + i, &to);
         let start = map_fixed(t, P::Mul, start, w.stride[i] as f64);
-        let k = if w.low[i] == 0 {
-            k
-        } else {
-            first_inside(t, k, start, w.low[i], w.dilation[i])
-        };
+        let k = if w.low[i] == 0 { k } else { first_inside(t, k, start, w.low[i], w.dilation[i]) };
         let step = map_fixed(t, P::Mul, k, w.dilation[i] as f64);
         let at = t.map(P::Add, &[start, step]);
         let at = map_fixed(t, P::Sub, at, w.low[i] as f64);
@@ -96,38 +87,24 @@ fn first_inside(t: &mut Tape, k: Node, start: Node, low: u64, dilation: u64) -> 
 }
 
 /// The gradient of the input: at each place, the sum of the gradients of the windows that chose it.
-pub fn backward(
-    op: &'static str,
-    x: KilnTensor,
-    w: &Windows,
-    grad: KilnTensor,
-    indices: KilnTensor,
-) -> KilnTensor {
+pub fn backward(op: &'static str, x: KilnTensor, w: &Windows, grad: KilnTensor, indices: KilnTensor) -> KilnTensor {
     checks::rank(op, "gradient", &grad, 2 + w.rank());
     checks::same_device(op, &grad, &indices);
     checks::shape(op, "indices", &indices, &dims(&grad));
     let input = Extents::from_slice(&dims(&x)[2..]);
-    record(
-        op,
-        &grad.device(),
-        [&grad, &indices],
-        grad.dtype(),
-        |t, [grad, indices]| {
-            let (dtype, int) = (t.dtype(grad), t.dtype(indices));
-            let nowhere = u64::MAX >> (64 - int.bits());
-            if w.are_disjoint() {
-                let grad = w.own(t, grad, &input, 0);
-                let indices = w.own(t, indices, &input, nowhere);
-                return matching(t, grad, indices, &input);
-            }
-            let grad = w.covering(t, grad, &input, 0);
-            let indices = w.covering(t, indices, &input, nowhere);
-            let chosen = matching(t, grad, indices, &input);
-            let sum = t.reduce(Reduction::Sum, chosen, &w.kernel_axes(), dtype);
-            let to = Dims::from_slice(&t.dims(sum)[..2 + w.rank()]);
-            t.reshape(sum, &to)
-        },
-    )
+    record(op, &grad.device(), [&grad, &indices], grad.dtype(), |t, [grad, indices]| {
+        let (dtype, int) = (t.dtype(grad), t.dtype(indices));
+        let nowhere = u64::MAX >> (64 - int.bits());
+        if w.are_disjoint() {
+            let grad = w.own(t, grad, &input, 0);
+            let indices = w.own(t, indices, &input, nowhere);
+            return matching(t, grad, indices, &input);
+        }
+        let grad = w.covering(t, grad, &input, 0);
+        let indices = w.covering(t, indices, &input, nowhere);
+        let chosen = matching(t, grad, indices, &input);
+        w.combine(t, Reduction::Sum, chosen, dtype)
+    })
 }
 
 /// The gradient where the index is that of the place itself, 0 elsewhere.

@@ -7,6 +7,7 @@ mod attention;
 mod avg_pool;
 mod boolean;
 mod checks;
+mod collective;
 mod contraction;
 mod conv;
 mod create;
@@ -35,6 +36,7 @@ mod tables;
 mod views;
 mod windows;
 
+pub use checks::NOT_LOWERED;
 use kiln_lowering::graph::Node;
 use smallvec::{SmallVec, smallvec};
 
@@ -49,9 +51,7 @@ fn record_list(
     out: burn_backend::DType,
     body: impl FnOnce(&mut Tape<'_>, &[Node]) -> Node,
 ) -> KilnTensor {
-    let results = record_many(op, device, inputs, |t, nodes| {
-        smallvec![(body(t, nodes), out)]
-    });
+    let results = record_many(op, device, inputs, |t, nodes| smallvec![(body(t, nodes), out)]);
     match results.into_iter().next() {
         Some(tensor) => tensor,
         None => unreachable!("one result was recorded"),

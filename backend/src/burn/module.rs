@@ -2,10 +2,9 @@
 
 use burn_backend::IntDType;
 use burn_backend::ops::{
-    AttentionModuleOptions, BatchNormTrain, BatchNormTrainBackward, ConvOptions,
-    ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions, InterpolateOptions,
-    MaxPool1dBackward, MaxPool1dWithIndices, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps,
-    UnfoldOptions,
+    AttentionModuleOptions, BatchNormTrain, BatchNormTrainBackward, ConvOptions, ConvTransposeOptions,
+    DeformConv2dBackward, DeformConvOptions, InterpolateOptions, MaxPool1dBackward, MaxPool1dWithIndices,
+    MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
 };
 
 use super::checks::not_lowered;
@@ -20,22 +19,12 @@ fn pooling<const N: usize>(
     padding: [usize; N],
     dilation: [usize; N],
 ) -> Windows {
-    Windows {
-        kernel: sizes(&kernel),
-        stride: sizes(&stride),
-        dilation: sizes(&dilation),
-        low: sizes(&padding),
-    }
+    Windows { kernel: sizes(&kernel), stride: sizes(&stride), dilation: sizes(&dilation), low: sizes(&padding) }
 }
 
 macro_rules! convolution {
     ($n:literal, $conv:ident $x_backward:ident $weight_backward:ident $bias_backward:ident) => {
-        fn $conv(
-            x: KilnTensor,
-            weight: KilnTensor,
-            bias: Option<KilnTensor>,
-            options: ConvOptions<$n>,
-        ) -> KilnTensor {
+        fn $conv(x: KilnTensor, weight: KilnTensor, bias: Option<KilnTensor>, options: ConvOptions<$n>) -> KilnTensor {
             conv::conv(stringify!($conv), x, weight, bias, &options)
         }
 
@@ -54,20 +43,10 @@ macro_rules! convolution {
             output_grad: KilnTensor,
             options: ConvOptions<$n>,
         ) -> KilnTensor {
-            conv::conv_weight_backward(
-                stringify!($weight_backward),
-                x,
-                weight,
-                output_grad,
-                &options,
-            )
+            conv::conv_weight_backward(stringify!($weight_backward), x, weight, output_grad, &options)
         }
 
-        fn $bias_backward(
-            _x: KilnTensor,
-            _bias: KilnTensor,
-            output_grad: KilnTensor,
-        ) -> KilnTensor {
+        fn $bias_backward(_x: KilnTensor, _bias: KilnTensor, output_grad: KilnTensor) -> KilnTensor {
             conv::bias_backward(stringify!($bias_backward), output_grad)
         }
     };
@@ -84,11 +63,7 @@ macro_rules! transposed_convolution {
             conv::conv_transpose(stringify!($conv), x, weight, bias, &options)
         }
 
-        fn $x_backward(
-            weight: KilnTensor,
-            output_grad: KilnTensor,
-            options: ConvTransposeOptions<$n>,
-        ) -> KilnTensor {
+        fn $x_backward(weight: KilnTensor, output_grad: KilnTensor, options: ConvTransposeOptions<$n>) -> KilnTensor {
             conv::conv_transpose_x_backward(stringify!($x_backward), weight, output_grad, &options)
         }
 
@@ -98,20 +73,10 @@ macro_rules! transposed_convolution {
             output_grad: KilnTensor,
             options: ConvTransposeOptions<$n>,
         ) -> KilnTensor {
-            conv::conv_transpose_weight_backward(
-                stringify!($weight_backward),
-                x,
-                weight,
-                output_grad,
-                &options,
-            )
+            conv::conv_transpose_weight_backward(stringify!($weight_backward), x, weight, output_grad, &options)
         }
 
-        fn $bias_backward(
-            _x: KilnTensor,
-            _bias: KilnTensor,
-            output_grad: KilnTensor,
-        ) -> KilnTensor {
+        fn $bias_backward(_x: KilnTensor, _bias: KilnTensor, output_grad: KilnTensor) -> KilnTensor {
             conv::bias_backward(stringify!($bias_backward), output_grad)
         }
     };
@@ -145,12 +110,7 @@ impl ModuleOps<Kiln> for Kiln {
         norm::batch("batch_norm", x, [gamma, beta, mean, variance], epsilon)
     }
 
-    fn batch_norm_train(
-        x: KilnTensor,
-        gamma: KilnTensor,
-        beta: KilnTensor,
-        epsilon: f64,
-    ) -> BatchNormTrain<Kiln> {
+    fn batch_norm_train(x: KilnTensor, gamma: KilnTensor, beta: KilnTensor, epsilon: f64) -> BatchNormTrain<Kiln> {
         norm::batch_train("batch_norm_train", x, gamma, beta, epsilon)
     }
 
@@ -162,21 +122,10 @@ impl ModuleOps<Kiln> for Kiln {
         epsilon: f64,
         output_grad: KilnTensor,
     ) -> BatchNormTrainBackward<Kiln> {
-        norm::batch_train_backward(
-            "batch_norm_train_backward",
-            x,
-            [gamma, mean, variance],
-            epsilon,
-            output_grad,
-        )
+        norm::batch_train_backward("batch_norm_train_backward", x, [gamma, mean, variance], epsilon, output_grad)
     }
 
-    fn layer_norm(
-        tensor: KilnTensor,
-        gamma: KilnTensor,
-        beta: Option<KilnTensor>,
-        epsilon: f64,
-    ) -> KilnTensor {
+    fn layer_norm(tensor: KilnTensor, gamma: KilnTensor, beta: Option<KilnTensor>, epsilon: f64) -> KilnTensor {
         norm::layer("layer_norm", tensor, gamma, beta, epsilon)
     }
 
@@ -184,11 +133,7 @@ impl ModuleOps<Kiln> for Kiln {
         index::embedding("embedding", weights, indices)
     }
 
-    fn embedding_backward(
-        weights: KilnTensor,
-        output_grad: KilnTensor,
-        indices: KilnTensor,
-    ) -> KilnTensor {
+    fn embedding_backward(weights: KilnTensor, output_grad: KilnTensor, indices: KilnTensor) -> KilnTensor {
         index::embedding_backward("embedding_backward", weights, output_grad, indices)
     }
 
@@ -235,12 +180,7 @@ impl ModuleOps<Kiln> for Kiln {
         fold::unfold4d("unfold4d", x, kernel_size, &options)
     }
 
-    fn fold4d(
-        x: KilnTensor,
-        output_size: [usize; 2],
-        kernel_size: [usize; 2],
-        options: UnfoldOptions,
-    ) -> KilnTensor {
+    fn fold4d(x: KilnTensor, output_size: [usize; 2], kernel_size: [usize; 2], options: UnfoldOptions) -> KilnTensor {
         fold::fold4d("fold4d", x, output_size, kernel_size, &options)
     }
 
@@ -292,8 +232,7 @@ impl ModuleOps<Kiln> for Kiln {
     ) -> MaxPool1dWithIndices<Kiln> {
         let windows = pooling([kernel_size], [stride], [padding], [dilation]);
         let op = "max_pool1d_with_indices";
-        let (output, indices) =
-            max_pool::pool_with_indices(op, x, &windows, ceil_mode, indices_dtype.into());
+        let (output, indices) = max_pool::pool_with_indices(op, x, &windows, ceil_mode, indices_dtype.into());
         MaxPool1dWithIndices::new(output, indices)
     }
 
@@ -360,8 +299,7 @@ impl ModuleOps<Kiln> for Kiln {
     ) -> MaxPool2dWithIndices<Kiln> {
         let windows = pooling(kernel_size, stride, padding, dilation);
         let op = "max_pool2d_with_indices";
-        let (output, indices) =
-            max_pool::pool_with_indices(op, x, &windows, ceil_mode, indices_dtype.into());
+        let (output, indices) = max_pool::pool_with_indices(op, x, &windows, ceil_mode, indices_dtype.into());
         MaxPool2dWithIndices::new(output, indices)
     }
 
@@ -404,11 +342,7 @@ impl ModuleOps<Kiln> for Kiln {
         avg_pool::adaptive_backward("adaptive_avg_pool3d_backward", x, grad)
     }
 
-    fn interpolate(
-        x: KilnTensor,
-        output_size: [usize; 2],
-        options: InterpolateOptions,
-    ) -> KilnTensor {
+    fn interpolate(x: KilnTensor, output_size: [usize; 2], options: InterpolateOptions) -> KilnTensor {
         interpolate::interpolate("interpolate", x, output_size, &options)
     }
 

@@ -43,40 +43,21 @@ pub fn batch(
     [gamma, beta, mean, variance]: [KilnTensor; 4],
     epsilon: f64,
 ) -> KilnTensor {
-    let params = [
-        ("gamma", &gamma),
-        ("beta", &beta),
-        ("mean", &mean),
-        ("variance", &variance),
-    ];
+    let params = [("gamma", &gamma), ("beta", &beta), ("mean", &mean), ("variance", &variance)];
     let channels = check_channels(op, &x, &params);
     let dtype = x.kiln_dtype();
-    record(
-        op,
-        &x.device(),
-        [&x, &gamma, &beta, &mean, &variance],
-        x.dtype(),
-        |t, [x, gamma, beta, mean, variance]| {
-            let to = along(t.dims(x).len(), 1, channels);
-            let x = t.cast(x, dtype.compute());
-            let [gamma, beta, mean, variance] =
-                [gamma, beta, mean, variance].map(|p| laid(t, p, &to));
-            let centred = t.map(P::Sub, &[x, mean]);
-            let y = scaled(t, centred, variance, epsilon, gamma, Some(beta));
-            t.cast(y, dtype)
-        },
-    )
+    record(op, &x.device(), [&x, &gamma, &beta, &mean, &variance], x.dtype(), |t, [x, gamma, beta, mean, variance]| {
+        let to = along(t.dims(x).len(), 1, channels);
+        let x = t.cast(x, dtype.compute());
+        let [gamma, beta, mean, variance] = [gamma, beta, mean, variance].map(|p| laid(t, p, &to));
+        let centred = t.map(P::Sub, &[x, mean]);
+        let y = scaled(t, centred, variance, epsilon, gamma, Some(beta));
+        t.cast(y, dtype)
+    })
 }
 
 /// `centred / √(variance + ε) · gamma + beta`.
-fn scaled(
-    t: &mut Tape,
-    centred: Node,
-    variance: Node,
-    epsilon: f64,
-    gamma: Node,
-    beta: Option<Node>,
-) -> Node {
+fn scaled(t: &mut Tape, centred: Node, variance: Node, epsilon: f64, gamma: Node, beta: Option<Node>) -> Node {
     let deviation = deviation(t, variance, epsilon);
     let normal = t.map(P::Div, &[centred, deviation]);
     let y = t.map(P::Mul, &[normal, gamma]);
@@ -139,45 +120,36 @@ pub fn batch_train_backward(
     epsilon: f64,
     grad: KilnTensor,
 ) -> BatchNormTrainBackward<Kiln> {
-    let channels = check_channels(
-        op,
-        &x,
-        &[("gamma", &gamma), ("mean", &mean), ("variance", &variance)],
-    );
+    let channels = check_channels(op, &x, &[("gamma", &gamma), ("mean", &mean), ("variance", &variance)]);
     checks::shape(op, "gradient", &grad, &dims(&x));
     let (out, dtype) = (x.dtype(), x.kiln_dtype());
-    let mut results = record_many(
-        op,
-        &x.device(),
-        &[&x, &gamma, &mean, &variance, &grad],
-        |t, nodes| {
-            let rank = t.dims(nodes[0]).len();
-            let (to, axes) = (along(rank, 1, channels), all_but_channels(rank));
-            let wide = dtype.compute();
-            let (x, grad) = (t.cast(nodes[0], wide), t.cast(nodes[4], wide));
-            let [gamma, mean, variance] = [nodes[1], nodes[2], nodes[3]].map(|p| laid(t, p, &to));
-            let deviation = deviation(t, variance, epsilon);
-            let centred = t.map(P::Sub, &[x, mean]);
-            let normal = t.map(P::Div, &[centred, deviation]);
-            let weighted = t.map(P::Mul, &[grad, normal]);
-            let beta_grad = t.reduce(Reduction::Sum, grad, &axes, wide);
-            let gamma_grad = t.reduce(Reduction::Sum, weighted, &axes, wide);
-            let count: u64 = axes.iter().map(|&a| t.dims(x)[a]).product();
-            let mean_grad = map_scalar(t, P::Div, beta_grad, count as f64);
-            let mean_weighted = map_scalar(t, P::Div, gamma_grad, count as f64);
-            let projected = t.map(P::Mul, &[normal, mean_weighted]);
-            let rest = t.map(P::Sub, &[grad, mean_grad]);
-            let rest = t.map(P::Sub, &[rest, projected]);
-            let scale = t.map(P::Div, &[gamma, deviation]);
-            let x_grad = t.map(P::Mul, &[scale, rest]);
-            let x_grad = t.cast(x_grad, dtype);
-            let [gamma_grad, beta_grad] = [gamma_grad, beta_grad].map(|g| {
-                let g = t.cast(g, dtype);
-                t.reshape(g, &[channels])
-            });
-            smallvec![(x_grad, out), (gamma_grad, out), (beta_grad, out)]
-        },
-    )
+    let mut results = record_many(op, &x.device(), &[&x, &gamma, &mean, &variance, &grad], |t, nodes| {
+        let rank = t.dims(nodes[0]).len();
+        let (to, axes) = (along(rank, 1, channels), all_but_channels(rank));
+        let wide = dtype.compute();
+        let (x, grad) = (t.cast(nodes[0], wide), t.cast(nodes[4], wide));
+        let [gamma, mean, variance] = [nodes[1], nodes[2], nodes[3]].map(|p| laid(t, p, &to));
+        let deviation = deviation(t, variance, epsilon);
+        let centred = t.map(P::Sub, &[x, mean]);
+        let normal = t.map(P::Div, &[centred, deviation]);
+        let weighted = t.map(P::Mul, &[grad, normal]);
+        let beta_grad = t.reduce(Reduction::Sum, grad, &axes, wide);
+        let gamma_grad = t.reduce(Reduction::Sum, weighted, &axes, wide);
+        let count: u64 = axes.iter().map(|&a| t.dims(x)[a]).product();
+        let mean_grad = map_scalar(t, P::Div, beta_grad, count as f64);
+        let mean_weighted = map_scalar(t, P::Div, gamma_grad, count as f64);
+        let projected = t.map(P::Mul, &[normal, mean_weighted]);
+        let rest = t.map(P::Sub, &[grad, mean_grad]);
+        let rest = t.map(P::Sub, &[rest, projected]);
+        let scale = t.map(P::Div, &[gamma, deviation]);
+        let x_grad = t.map(P::Mul, &[scale, rest]);
+        let x_grad = t.cast(x_grad, dtype);
+        let [gamma_grad, beta_grad] = [gamma_grad, beta_grad].map(|g| {
+            let g = t.cast(g, dtype);
+            t.reshape(g, &[channels])
+        });
+        smallvec![(x_grad, out), (gamma_grad, out), (beta_grad, out)]
+    })
     .into_iter();
     match (results.next(), results.next(), results.next()) {
         (Some(x), Some(gamma), Some(beta)) => BatchNormTrainBackward::new(x, gamma, beta),
@@ -186,13 +158,7 @@ pub fn batch_train_backward(
 }
 
 /// `(x − mean) / √(variance + ε) · gamma + beta` along the last axis.
-pub fn layer(
-    op: &'static str,
-    x: KilnTensor,
-    gamma: KilnTensor,
-    beta: Option<KilnTensor>,
-    epsilon: f64,
-) -> KilnTensor {
+pub fn layer(op: &'static str, x: KilnTensor, gamma: KilnTensor, beta: Option<KilnTensor>, epsilon: f64) -> KilnTensor {
     let d = dims(&x);
     let width: Dims = d.iter().rev().take(1).copied().collect();
     checks::same_device(op, &x, &gamma);

@@ -11,23 +11,13 @@ use crate::{KilnTensor, to_kiln};
 /// The values in order.
 pub fn sort(op: &'static str, x: KilnTensor, dim: usize, descending: bool) -> KilnTensor {
     checks::axis(op, &x, dim);
-    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        t.sort(x, dim, descending)
-    })
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| t.sort(x, dim, descending))
 }
 
 /// The indices that put the values in order.
-pub fn argsort(
-    op: &'static str,
-    x: KilnTensor,
-    dim: usize,
-    descending: bool,
-    out: BurnType,
-) -> KilnTensor {
+pub fn argsort(op: &'static str, x: KilnTensor, dim: usize, descending: bool, out: BurnType) -> KilnTensor {
     checks::axis(op, &x, dim);
-    record(op, &x.device(), [&x], out, |t, [x]| {
-        t.argsort(x, dim, descending, to_kiln(out))
-    })
+    record(op, &x.device(), [&x], out, |t, [x]| t.argsort(x, dim, descending, to_kiln(out)))
 }
 
 /// Both.

@@ -14,13 +14,7 @@ use crate::record::{Tape, record};
 use crate::{KilnDevice, KilnTensor, to_kiln};
 
 /// Random floats.
-pub fn floats(
-    op: &'static str,
-    shape: &Shape,
-    dist: Distribution,
-    device: &KilnDevice,
-    dtype: BurnType,
-) -> KilnTensor {
+pub fn floats(op: &'static str, shape: &Shape, dist: Distribution, device: &KilnDevice, dtype: BurnType) -> KilnTensor {
     check(op, dist);
     let (dims, to) = (extents(shape), to_kiln(dtype));
     record(op, device, [], dtype, |t, []| {
@@ -37,10 +31,7 @@ pub fn floats(
                 let moved = map_scalar(t, P::Add, scaled, low);
                 let moved = t.cast(moved, to);
                 // Rounding may reach the upper bound, which the distribution excludes.
-                let (low, high) = (
-                    beside(t, moved, Scalar::Float(low)),
-                    beside(t, moved, Scalar::Float(high)),
-                );
+                let (low, high) = (beside(t, moved, Scalar::Float(low)), beside(t, moved, Scalar::Float(high)));
                 let beyond = t.map(P::Ge, &[moved, high]);
                 t.map(P::Select, &[beyond, low, moved])
             }
@@ -57,13 +48,7 @@ pub fn floats(
 }
 
 /// Random integers.  The default distribution is uniform over the whole type.
-pub fn ints(
-    op: &'static str,
-    shape: &Shape,
-    dist: Distribution,
-    device: &KilnDevice,
-    dtype: BurnType,
-) -> KilnTensor {
+pub fn ints(op: &'static str, shape: &Shape, dist: Distribution, device: &KilnDevice, dtype: BurnType) -> KilnTensor {
     check(op, dist);
     let (dims, to) = (extents(shape), to_kiln(dtype));
     record(op, device, [], dtype, |t, []| match dist {
@@ -96,27 +81,13 @@ pub fn ints(
 fn check(op: &str, dist: Distribution) {
     match dist {
         Distribution::Bernoulli(p) if !(0.0..=1.0).contains(&p) => {
-            fail(
-                op,
-                "The probability of a Bernoulli distribution is between 0 and 1.",
-                &format!("Got {p}."),
-            );
+            fail(op, "The probability of a Bernoulli distribution is between 0 and 1.", &format!("Got {p}."));
         }
         Distribution::Normal(_, std) if !std.is_finite() => {
-            fail(
-                op,
-                "The standard deviation of a normal distribution is finite.",
-                &format!("Got {std}."),
-            );
+            fail(op, "The standard deviation of a normal distribution is finite.", &format!("Got {std}."));
         }
-        Distribution::Uniform(low, high)
-            if !(low <= high && low.is_finite() && high.is_finite()) =>
-        {
-            fail(
-                op,
-                "The bounds of a uniform distribution are finite and in order.",
-                &format!("Got {low}..{high}."),
-            );
+        Distribution::Uniform(low, high) if !(low <= high && low.is_finite() && high.is_finite()) => {
+            fail(op, "The bounds of a uniform distribution are finite and in order.", &format!("Got {low}..{high}."));
         }
         _ => {}
     }

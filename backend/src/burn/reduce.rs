@@ -40,10 +40,7 @@ pub fn whole(op: &'static str, kind: Reduction, x: KilnTensor) -> KilnTensor {
 }
 
 fn needs_elements(op: &str, kind: Reduction, x: &KilnTensor, axes: &[usize]) {
-    if matches!(
-        kind,
-        Reduction::Max | Reduction::Min | Reduction::ArgMax | Reduction::ArgMin
-    ) {
+    if matches!(kind, Reduction::Max | Reduction::Min | Reduction::ArgMax | Reduction::ArgMin) {
         checks::not_empty(op, x, axes);
     }
 }
@@ -53,18 +50,10 @@ fn all_axes(x: &KilnTensor) -> Vec<usize> {
 }
 
 /// The index of the first NaN, else of the first of the greatest or least.
-pub fn arg(
-    op: &'static str,
-    kind: Reduction,
-    x: KilnTensor,
-    dim: usize,
-    out: BurnType,
-) -> KilnTensor {
+pub fn arg(op: &'static str, kind: Reduction, x: KilnTensor, dim: usize, out: BurnType) -> KilnTensor {
     checks::axis(op, &x, dim);
     needs_elements(op, kind, &x, &[dim]);
-    record(op, &x.device(), [&x], out, |t, [x]| {
-        t.reduce(kind, x, &[dim], to_kiln(out))
-    })
+    record(op, &x.device(), [&x], out, |t, [x]| t.reduce(kind, x, &[dim], to_kiln(out)))
 }
 
 /// The greatest or least along an axis, and where it is.
@@ -77,11 +66,7 @@ pub fn with_indices(
 ) -> (KilnTensor, KilnTensor) {
     checks::axis(op, &x, dim);
     needs_elements(op, kind, &x, &[dim]);
-    let arg = if kind == Reduction::Max {
-        Reduction::ArgMax
-    } else {
-        Reduction::ArgMin
-    };
+    let arg = if kind == Reduction::Max { Reduction::ArgMax } else { Reduction::ArgMin };
     let dtype = x.dtype();
     let both = record_many(op, &x.device(), &[&x], |t, x| {
         let values = t.reduce(kind, x[0], &[dim], to_kiln(dtype));
@@ -112,19 +97,11 @@ pub fn mean(op: &'static str, x: KilnTensor, dim: Option<usize>) -> KilnTensor {
     }
     record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
         // Sums of narrow integers would wrap.
-        let wide = if dtype.is_int() && dtype != DType::U64 {
-            DType::I64
-        } else {
-            dtype.compute()
-        };
+        let wide = if dtype.is_int() && dtype != DType::U64 { DType::I64 } else { dtype.compute() };
         let x = t.cast(x, wide);
         let mean = mean_node(t, x, &axes);
         let mean = t.cast(mean, dtype);
-        if dim.is_some() {
-            mean
-        } else {
-            t.reshape(mean, &[1])
-        }
+        if dim.is_some() { mean } else { t.reshape(mean, &[1]) }
     })
 }
 
@@ -138,13 +115,7 @@ pub fn mean_node(t: &mut Tape, x: Node, axes: &[usize]) -> Node {
 }
 
 /// Whether any or all elements differ from zero, along an axis or over everything.
-pub fn truth(
-    op: &'static str,
-    kind: Reduction,
-    x: KilnTensor,
-    dim: Option<usize>,
-    out: BoolDType,
-) -> KilnTensor {
+pub fn truth(op: &'static str, kind: Reduction, x: KilnTensor, dim: Option<usize>, out: BoolDType) -> KilnTensor {
     if let Some(dim) = dim {
         checks::axis(op, &x, dim);
     }
@@ -152,11 +123,7 @@ pub fn truth(
     let to = dim.map_or_else(|| smallvec![1], |dim| with(&dims(&x), dim, 1));
     let is_bool = x.kiln_dtype() == DType::Bool;
     record(op, &x.device(), [&x], out.into(), |t, [x]| {
-        let holds = if is_bool {
-            x
-        } else {
-            map_fixed(t, P::Ne, x, 0.0)
-        };
+        let holds = if is_bool { x } else { map_fixed(t, P::Ne, x, 0.0) };
         let y = t.reduce(kind, holds, &axes, DType::Bool);
         t.reshape(y, &to)
     })

@@ -26,11 +26,17 @@ pub fn as_i128(s: Scalar) -> i128 {
 /// The least and the greatest number of an integer type.
 pub fn range(dtype: DType) -> (i128, i128) {
     let bits = dtype.bits();
-    if dtype.is_signed() {
-        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-    } else {
-        (0, (1 << bits) - 1)
+    if dtype.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+/// The nearest number that an integer type holds; other types as they are.
+pub fn saturated(dtype: DType, s: Scalar) -> Scalar {
+    if !dtype.is_int() {
+        return s;
     }
+    let (least, most) = range(dtype);
+    let value = as_i128(s).clamp(least, most);
+    if dtype.is_signed() { Scalar::Int(value as i64) } else { Scalar::UInt(value as u64) }
 }
 
 #[cfg(test)]

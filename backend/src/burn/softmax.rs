@@ -7,12 +7,7 @@ use super::checks;
 use crate::KilnTensor;
 use crate::record::{Tape, record};
 
-fn composite(
-    op: &'static str,
-    x: KilnTensor,
-    dim: usize,
-    body: impl FnOnce(&mut Tape, Node) -> Node,
-) -> KilnTensor {
+fn composite(op: &'static str, x: KilnTensor, dim: usize, body: impl FnOnce(&mut Tape, Node) -> Node) -> KilnTensor {
     checks::axis(op, &x, dim);
     checks::not_empty(op, &x, &[dim]);
     let dtype = x.kiln_dtype();

@@ -12,17 +12,13 @@ use crate::record::record;
 /// The same elements in row-major order under another shape.
 pub fn reshape(op: &'static str, x: KilnTensor, shape: Shape) -> KilnTensor {
     checks::reshape(op, &x, &shape);
-    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        t.reshape(x, &extents(&shape))
-    })
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| t.reshape(x, &extents(&shape)))
 }
 
 /// Axis `i` of the result is axis `axes[i]` of the tensor.
 pub fn permute(op: &'static str, x: KilnTensor, axes: &[usize]) -> KilnTensor {
     checks::permutation(op, &x, axes);
-    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        t.permute(x, axes)
-    })
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| t.permute(x, axes))
 }
 
 /// Two axes exchanged.
@@ -38,11 +34,7 @@ pub fn swap(op: &'static str, x: KilnTensor, a: usize, b: usize) -> KilnTensor {
 pub fn transpose(op: &'static str, x: KilnTensor) -> KilnTensor {
     let rank = x.shape().num_dims();
     if rank < 2 {
-        fail(
-            op,
-            "A transposed tensor has at least 2 dimensions.",
-            &format!("Got shape {:?}.", x.shape()),
-        );
+        fail(op, "A transposed tensor has at least 2 dimensions.", &format!("Got shape {:?}.", x.shape()));
     }
     swap(op, x, rank - 2, rank - 1)
 }
@@ -56,9 +48,7 @@ pub fn flip(op: &'static str, x: KilnTensor, axes: &[usize]) -> KilnTensor {
 /// Axes of extent 1, and missing leading ones, repeated.
 pub fn expand(op: &'static str, x: KilnTensor, shape: Shape) -> KilnTensor {
     checks::expand(op, &x, &shape);
-    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        t.expand(x, &extents(&shape))
-    })
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| t.expand(x, &extents(&shape)))
 }
 
 /// One axis tiled.
@@ -79,9 +69,7 @@ pub fn repeat(op: &'static str, x: KilnTensor, dim: usize, times: usize) -> Kiln
 pub fn slice(op: &'static str, x: KilnTensor, slices: &[Slice]) -> KilnTensor {
     checks::slices(op, &x, slices);
     let ranges = ranges(&dims(&x), slices);
-    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        t.slice(x, &ranges)
-    })
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| t.slice(x, &ranges))
 }
 
 /// Burn's slices in the graph's terms, full ranges for the axes that are not named.
@@ -91,16 +79,8 @@ pub fn ranges(dims: &[u64], slices: &[Slice]) -> SmallVec<[SliceDim; 6]> {
         let slice = slices.get(i).unwrap_or(&full);
         let range = slice.to_range(n as usize);
         let len = slice.output_size(n as usize) as u64;
-        let start = if slice.step < 0 && len > 0 {
-            range.end - 1
-        } else {
-            range.start
-        };
-        SliceDim {
-            start: if len == 0 { 0 } else { start as u64 },
-            len,
-            step: slice.step as i64,
-        }
+        let start = if slice.step < 0 && len > 0 { range.end - 1 } else { range.start };
+        SliceDim { start: if len == 0 { 0 } else { start as u64 }, len, step: slice.step as i64 }
     };
     dims.iter().enumerate().map(one).collect()
 }
@@ -109,25 +89,12 @@ pub fn ranges(dims: &[u64], slices: &[Slice]) -> SmallVec<[SliceDim; 6]> {
 pub fn unfold(op: &'static str, x: KilnTensor, dim: usize, size: usize, step: usize) -> KilnTensor {
     checks::axis(op, &x, dim);
     if size == 0 || step == 0 {
-        fail(
-            op,
-            "The size and step of the windows are positive.",
-            &format!("Got size {size}, step {step}."),
-        );
+        fail(op, "The size and step of the windows are positive.", &format!("Got size {size}, step {step}."));
     }
     let (n, size, step) = (dims(&x)[dim], size as u64, step as u64);
     let count = if n < size { 0 } else { (n - size) / step + 1 };
     record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        t.window(
-            x,
-            &[WindowDim {
-                axis: dim as u8,
-                count,
-                size,
-                step,
-                dilation: 1,
-            }],
-        )
+        t.window(x, &[WindowDim { axis: dim as u8, count, size, step, dilation: 1 }])
     })
 }
 
@@ -147,11 +114,7 @@ pub struct Margin {
 pub fn pad_or_crop(t: &mut Graph, x: Node, margins: &[Margin], fill: u64) -> Node {
     let pads: SmallVec<[PadDim; 6]> = margins
         .iter()
-        .map(|m| PadDim {
-            low: m.low.max(0) as u64,
-            high: m.high.max(0) as u64,
-            interior: m.interior,
-        })
+        .map(|m| PadDim { low: m.low.max(0) as u64, high: m.high.max(0) as u64, interior: m.interior })
         .collect();
     let x = t.pad(x, &pads, fill);
     let kept: SmallVec<[SliceDim; 6]> = t
@@ -160,11 +123,7 @@ pub fn pad_or_crop(t: &mut Graph, x: Node, margins: &[Margin], fill: u64) -> Nod
         .zip(margins)
         .map(|(&n, m)| {
             let (front, back) = ((-m.low).max(0) as u64, (-m.high).max(0) as u64);
-            SliceDim {
-                start: front,
-                len: n - front - back,
-                step: 1,
-            }
+            SliceDim { start: front, len: n - front - back, step: 1 }
         })
         .collect();
     t.slice(x, &kept)

@@ -1,7 +1,8 @@
 //! Sliding windows over the spatial axes of `[N, C, …]`, and their adjoint: the geometry that convolution, pooling and
 //! folding share.  Knows no weights and no dtypes.
 
-use kiln_lowering::graph::{Dims, Graph, Node, WindowDim};
+use kiln_lowering::DType;
+use kiln_lowering::graph::{Dims, Graph, Node, Reduction, WindowDim};
 use smallvec::SmallVec;
 
 use super::checks::fail;
@@ -73,11 +74,7 @@ impl Windows {
                 self.too_small(op, i, padded);
             }
             let count = (padded + stride - 1 - span) / stride + 1;
-            if (count - 1) * stride >= n + low {
-                count - 1
-            } else {
-                count
-            }
+            if (count - 1) * stride >= n + low { count - 1 } else { count }
         };
         (0..self.rank()).map(one).collect()
     }
@@ -87,22 +84,15 @@ impl Windows {
         let positive = |sizes: &Extents| sizes.iter().all(|&n| n > 0);
         if !(positive(&self.kernel) && positive(&self.stride) && positive(&self.dilation)) {
             let (kernel, stride, dilation) = (&self.kernel, &self.stride, &self.dilation);
-            let details =
-                format!("Got kernel {kernel:?}, stride {stride:?}, dilation {dilation:?}.");
-            fail(
-                op,
-                "Kernel size, stride and dilation must be non-zero.",
-                &details,
-            );
+            let details = format!("Got kernel {kernel:?}, stride {stride:?}, dilation {dilation:?}.");
+            fail(op, "Kernel size, stride and dilation must be non-zero.", &details);
         }
     }
 
     #[track_caller]
     fn too_small(&self, op: &str, axis: usize, padded: u64) -> ! {
-        let details = format!(
-            "At spatial dimension {axis} the window spans {}, the padded input has {padded}.",
-            self.span(axis)
-        );
+        let details =
+            format!("At spatial dimension {axis} the window spans {}, the padded input has {padded}.", self.span(axis));
         fail(op, "The kernel is larger than the padded input.", &details)
     }
 
@@ -112,11 +102,7 @@ impl Windows {
         let margin = |i: usize| {
             let reach = counts[i].saturating_sub(1) * self.stride[i] + self.span(i);
             let high = reach.saturating_sub(input[i] + self.low[i]);
-            Margin {
-                low: self.low[i] as i64,
-                high: high as i64,
-                interior: 0,
-            }
+            Margin { low: self.low[i] as i64, high: high as i64, interior: 0 }
         };
         let x = pad_or_crop(t, x, &self.margins(margin), fill);
         let windows: SmallVec<[WindowDim; 3]> = (0..self.rank())
@@ -137,13 +123,8 @@ impl Windows {
         let counts = Dims::from_slice(&t.dims(y)[2..]);
         let margin = |i: usize| {
             let low = self.span(i) as i64 - 1 - self.low[i] as i64;
-            let high =
-                (input[i] + self.span(i) - 1) as i64 - low - spread(counts[i], self.stride[i]);
-            Margin {
-                low,
-                high,
-                interior: self.stride[i] - 1,
-            }
+            let high = (input[i] + self.span(i) - 1) as i64 - low - spread(counts[i], self.stride[i]);
+            Margin { low, high, interior: self.stride[i] - 1 }
         };
         let y = pad_or_crop(t, y, &self.margins(margin), fill);
         let windows: SmallVec<[WindowDim; 3]> = (0..self.rank())
@@ -160,8 +141,7 @@ impl Windows {
 
     /// For disjoint windows: `[N, C, count…]` to `[N, C, input…]`, each element that of the window over that place.
     pub fn own(&self, t: &mut Graph, y: Node, input: &[u64], fill: u64) -> Node {
-        let axes: SmallVec<[(usize, u64); 3]> =
-            (0..self.rank()).map(|i| (2 + i, self.stride[i])).collect();
+        let axes: SmallVec<[(usize, u64); 3]> = (0..self.rank()).map(|i| (2 + i, self.stride[i])).collect();
         let y = super::views::upsample(t, y, &axes);
         self.crop(t, y, input, fill)
     }
@@ -171,34 +151,26 @@ impl Windows {
         let have = Dims::from_slice(&t.dims(y)[2..]);
         let margin = |i: usize| {
             let low = -(self.low[i] as i64);
-            Margin {
-                low,
-                high: input[i] as i64 - low - have[i] as i64,
-                interior: 0,
-            }
+            Margin { low, high: input[i] as i64 - low - have[i] as i64, interior: 0 }
         };
         pad_or_crop(t, y, &self.margins(margin), fill)
     }
 
     /// No margins for the two leading axes, then one per spatial axis.
     pub fn margins(&self, spatial: impl Fn(usize) -> Margin) -> SmallVec<[Margin; 6]> {
-        [Margin::default(); 2]
-            .into_iter()
-            .chain((0..self.rank()).map(spatial))
-            .collect()
+        [Margin::default(); 2].into_iter().chain((0..self.rank()).map(spatial)).collect()
     }
 
-    /// The axes of the windows in the result of [`Windows::over`] and [`Windows::covering`].
-    pub fn kernel_axes(&self) -> SmallVec<[usize; 3]> {
-        (2 + self.rank()..2 + 2 * self.rank()).collect()
+    /// Combines each window of [`Windows::over`] or [`Windows::covering`] into one element of type `dtype`.
+    pub fn combine(&self, t: &mut Graph, kind: Reduction, windows: Node, dtype: DType) -> Node {
+        let axes: SmallVec<[usize; 3]> = (2 + self.rank()..2 + 2 * self.rank()).collect();
+        let y = t.reduce(kind, windows, &axes, dtype);
+        let to = Dims::from_slice(&t.dims(y)[..2 + self.rank()]);
+        t.reshape(y, &to)
     }
 }
 
 /// Extent of `n` elements `stride` apart.
 pub fn spread(n: u64, stride: u64) -> i64 {
-    if n == 0 {
-        0
-    } else {
-        ((n - 1) * stride + 1) as i64
-    }
+    if n == 0 { 0 } else { ((n - 1) * stride + 1) as i64 }
 }
