@@ -83,8 +83,7 @@ pub fn groups(graph: Graph, inputs: &[InputData], options: &Options) -> Groups {
             places.insert(node, inputs[number as usize].layout.clone());
         }
     }
-    let mut former =
-        Former { graph, options, places, groups: Vec::new(), group_of: FxHashMap::default(), roots };
+    let mut former = Former { graph, options, places, groups: Vec::new(), group_of: FxHashMap::default(), roots };
     let nodes: Vec<Node> = former.graph.nodes.keys().collect();
     for node in nodes {
         if former.roots.contains(&node) {

@@ -36,7 +36,14 @@ impl Display for Plan {
                 Step::Sort(s) => {
                     let what = if s.indices.is_some() { "argsort" } else { "sort" };
                     let order = if s.descending { "descending" } else { "ascending" };
-                    writeln!(f, "{what} {order} axis {} of {:?}: {} = {}", s.axis, s.dims.as_slice(), s.output, s.input)?;
+                    writeln!(
+                        f,
+                        "{what} {order} axis {} of {:?}: {} = {}",
+                        s.axis,
+                        s.dims.as_slice(),
+                        s.output,
+                        s.input
+                    )?;
                 }
                 Step::Free(buf) => writeln!(f, "free {buf}")?,
             }

@@ -160,12 +160,8 @@ mod tests {
         let sum = g.reduce(Reduction::Sum, x, &[0], DType::F16);
         g.outputs.push(sum);
         let s = simplify(&g, 8);
-        let reduced: Vec<u64> = s
-            .nodes
-            .values()
-            .filter(|d| matches!(d.op, Op::Reduce(..)))
-            .map(|d| s.nodes[d.args[0]].len())
-            .collect();
+        let reduced: Vec<u64> =
+            s.nodes.values().filter(|d| matches!(d.op, Op::Reduce(..))).map(|d| s.nodes[d.args[0]].len()).collect();
         assert_eq!(reduced, [2930 * 1024, 2930]);
         assert_eq!(s.dtype(s.outputs[0]), DType::F16);
     }

@@ -20,7 +20,9 @@ pub fn collapse<'a>(axes: &mut Vec<AxisData>, exprs: &mut Exprs, places: impl In
         axes.remove(outer + 1);
         let merged = |e: &Affine| {
             let terms = e.terms.iter().filter(|t| t.0 != at);
-            let terms = terms.map(|&(axis, c)| (if axis > at && axis < super::super::expr::FIRST_GATHER { axis - 1 } else { axis }, c));
+            let terms = terms.map(|&(axis, c)| {
+                (if axis > at && axis < super::super::expr::FIRST_GATHER { axis - 1 } else { axis }, c)
+            });
             Affine { terms: terms.collect(), ..e.clone() }
         };
         exprs.rewrite(merged);

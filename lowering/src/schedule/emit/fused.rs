@@ -11,6 +11,7 @@ use super::walk::{self, Tiles};
 use super::{Emitted, TILE};
 use crate::DType;
 use crate::graph::{Graph, Node};
+use crate::tile::Value;
 
 /// Reductions over at most this many terms are unrolled: their length is part of the class.
 const UNROLLED: u64 = 16;
@@ -40,8 +41,9 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
             axes,
             tiles,
             &mut |e, point| {
-                for s in &body.stores {
-                    let value = e.value(s.value, point);
+                // All operands are read before the first result takes the place of one.
+                let values: Vec<Value> = body.stores.iter().map(|s| e.value(s.value, point)).collect();
+                for (s, value) in body.stores.iter().zip(values) {
                     e.store(s.node, &s.at, value, false, point);
                 }
             },

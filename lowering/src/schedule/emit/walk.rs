@@ -38,11 +38,8 @@ pub fn parallel(
     let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
     let inner = extents.last().copied().unwrap_or(1);
     let own_row = extents.len() > 1 && inner >= OWN_ROW && tiles.lanes > 1;
-    let grid = if own_row {
-        rows(&mut e, &extents, tiles, body, point)
-    } else {
-        flat(&mut e, &extents, tiles, body, point)
-    };
+    let grid =
+        if own_row { rows(&mut e, &extents, tiles, body, point) } else { flat(&mut e, &extents, tiles, body, point) };
     e.finish(grid)
 }
 
