@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use kiln_lowering::tile::Program;
+
 use super::warn::warn;
 use crate::knobs::{self, Stage};
 
@@ -10,6 +12,12 @@ use crate::knobs::{self, Stage};
 pub(crate) fn wants(stage: Stage, name: &str) -> bool {
     let knobs = knobs::get();
     knobs.dump.contains(&stage) && knobs.dump_filter.as_ref().is_none_or(|text| name.contains(text.as_str()))
+}
+
+/// A program's name in dumps: what it does, and which of those that do so.
+pub(crate) fn label(program: &Program) -> String {
+    let hash = blake3::hash(program.to_string().as_bytes()).to_hex();
+    format!("{}-{}", program.name, &hash[..8])
 }
 
 /// Writes `text()` to `name.stage`, if it is wanted.

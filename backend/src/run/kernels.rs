@@ -118,7 +118,7 @@ fn obtain(cache: &Cache, spec: &Spec, key: &Key, program: &Program) -> (Result<K
 }
 
 fn compile(spec: &Spec, program: &Program) -> Result<host::Object, String> {
-    let name = &program.name;
+    let name = &dump::label(program);
     dump::write(Stage::Layout, name, || layouts(program, spec));
     let mut see = |stage: &'static str, print: &dyn Fn() -> String| match stage {
         "native" => dump::write(Stage::Tile, &format!("{name}.native"), print),

@@ -63,7 +63,7 @@ impl Plans {
         dump::write(Stage::Graph, &name, || graph.to_string());
         dump::write(Stage::Schedule, &name, || format!("{shape}\n{plan}"));
         for program in &plan.programs {
-            dump::write(Stage::Tile, &program.name, || program.to_string());
+            dump::write(Stage::Tile, &dump::label(program), || program.to_string());
         }
         let ready = Rc::new(Ready { plan, kernels: found, shape });
         let entry =
