@@ -237,7 +237,7 @@ impl Former<'_> {
         self.options.gemm_from.is_some_and(|from| data.dtype.is_float() && data.len() * k >= from)
     }
 
-    /// Joins the group with which most memory traffic is saved, or starts one.
+    /// Joins the group with which it has most in common, or starts one.
     fn fuse(&mut self, node: Node) -> Result<(), Stop> {
         let reads = self.reads_of(node);
         let first = self.groups.len().saturating_sub(REACH);
@@ -280,13 +280,15 @@ impl Former<'_> {
         reads
     }
 
-    /// Bytes that need not be read if `node` joins a group; `None` where that saves nothing or is not allowed.
+    /// How much company a group is to `node`: operands in common, of which one per point counts for more than all that
+    /// are smaller.  Sizes do not enter: a batch of another size must form the same groups.  `None` where nothing is in
+    /// common or joining is not allowed.
     fn saving(&self, at: usize, node: Node, reads: &FxHashSet<Node>) -> Option<u64> {
         let group = &self.groups[at];
         let Work::Fused { roots, body } = &group.work else { return None };
-        let bytes = |n: &Node| self.graph.nodes[*n].len() * self.graph.nodes[*n].dtype.bytes() as u64;
+        let weight = |n: &Node| if body.domain.is_full(self.graph.dims(*n)) { 100 } else { 1 };
         let shared = reads.iter().filter(|n| roots.contains(n) || group.reads.contains(n));
-        let saved: u64 = shared.map(bytes).sum();
+        let saved: u64 = shared.map(weight).sum();
         let operands = group.reads.union(reads).count() + roots.len();
         let fits = join_domain(&self.graph, &body.domain, node).is_some();
         // Nothing that must run between the group and the node may depend on the group.

@@ -6,12 +6,25 @@ use smallvec::SmallVec;
 
 use super::super::affine::{Affine, Axis, Check};
 use super::super::expr::{Checks, Ex, Expr, Exprs, FIRST_GATHER};
+use super::super::group::AxisData;
 use super::super::plan::Arg;
+use super::walk::{self, Tiles};
 use super::{Emitted, Operand, messages, random};
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, Slot};
 use crate::op::Pointwise;
 use crate::tile::{Builder, Param, Type, Value};
+
+/// Stands for all axes that tiles run along, walked as one.
+const RUN: Axis = FIRST_GATHER - 1;
+
+/// The parallel axes that tiles run along, each with its distance in row-major order.
+fn row(axes: &[AxisData], tiles: Tiles) -> Vec<(Axis, i64)> {
+    let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
+    let first = walk::row_start(&extents, tiles);
+    let pitch = |at: usize| extents[at + 1..].iter().product::<u64>() as i64;
+    (first..extents.len()).map(|at| (at as Axis, pitch(at))).collect()
+}
 
 /// A factor of an index.
 #[derive(Clone, Copy)]
@@ -41,6 +54,8 @@ pub struct Emitter<'a> {
     limits: FxHashMap<i64, Value>,
     buffers: FxHashMap<Node, Param>,
     walked: Vec<bool>,
+    /// The axes that tiles run along, with the distance that each has if they are walked as one.
+    row: Vec<(Axis, i64)>,
     varies: Vec<Varies>,
 }
 
@@ -62,6 +77,8 @@ impl Varies {
 pub struct Point {
     /// Index along each axis: a scalar, or a tile.
     pub axes: Vec<Option<Value>>,
+    /// Index along all axes that tiles run along, as one.
+    pub run: Option<Value>,
     /// Which lanes of parallel axes lie inside; `None` for all.
     pub parallel_mask: Option<Value>,
     /// Which lanes of walked axes lie inside; `None` for all.
@@ -80,13 +97,13 @@ impl Point {
 }
 
 impl<'a> Emitter<'a> {
-    /// Starts a program over axes of which some are walked; every size that it may need becomes an argument now, ahead
+    /// Starts a program that visits `axes` in `tiles`; every size that it may need becomes an argument now, ahead
     /// of all loops.
     pub fn new(
         name: &str,
         graph: &'a Graph,
         exprs: &'a Exprs,
-        walked: Vec<bool>,
+        (axes, tiles): (&[AxisData], Tiles),
         index: DType,
         stored: &[&Affine],
     ) -> Emitter<'a> {
@@ -100,7 +117,8 @@ impl<'a> Emitter<'a> {
             numbers: FxHashMap::default(),
             limits: FxHashMap::default(),
             buffers: FxHashMap::default(),
-            walked,
+            walked: axes.iter().map(|a| a.reduced).collect(),
+            row: row(axes, tiles),
             varies: Vec::new(),
         };
         for data in exprs.list.values() {
@@ -198,8 +216,14 @@ impl<'a> Emitter<'a> {
             return;
         }
         let constant = (at.constant != 0).then(|| self.argument(at.constant, 1));
-        let factors = at
-            .terms
+        let mut terms = at.terms.clone();
+        // A tile's elements lie side by side where the axes that it runs along are walked as one.
+        let pitch = self.row.last().map_or(0, |&(axis, _)| at.coefficient(axis));
+        if self.row.len() > 1 && pitch != 0 && self.row.iter().all(|&(a, n)| at.coefficient(a) == pitch * n) {
+            terms.retain(|t| !self.row.iter().any(|r| r.0 == t.0));
+            terms.push((RUN, pitch));
+        }
+        let factors = terms
             .iter()
             .map(|&(axis, c)| (axis, if c == 1 { Factor::One } else { Factor::Number(self.argument(c, 1)) }))
             .collect();
@@ -338,6 +362,10 @@ impl<'a> Emitter<'a> {
     }
 
     fn axis_index(&mut self, axis: Axis, point: &mut Point) -> Value {
+        if axis == RUN {
+            let Some(run) = point.run else { unreachable!("no tile runs here") };
+            return run;
+        }
         if axis < FIRST_GATHER {
             let Some(index) = point.axes[axis as usize] else { unreachable!("axis {axis} has no index here") };
             return index;

@@ -8,23 +8,26 @@ use super::collapse::collapse;
 use super::context::{Emitter, Point};
 use super::reduce::{self, Across, Lanes};
 use super::walk::{self, Tiles};
-use super::{Emitted, TILE};
+use super::{Emitted, TILE, UNROLLED};
 use crate::DType;
 use crate::graph::{Graph, Node};
 use crate::tile::Value;
-
-/// Reductions over at most this many terms are unrolled: their length is part of the class.
-const UNROLLED: u64 = 16;
 
 /// Writes a group's kernel.  `inplace` names results that share an operand's buffer, and that operand.
 pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32, index: DType) -> Emitted {
     let mut body = body.clone();
     collapse(&mut body.domain.axes, &mut body.exprs, body.stores.iter_mut().map(|s| &mut s.at));
     let axes = &body.domain.axes;
-    let walked: Vec<bool> = axes.iter().map(|a| a.reduced).collect();
     let places: Vec<&Affine> = body.stores.iter().map(|s| &s.at).collect();
     let name = name(&body);
-    let mut e = Emitter::new(&name, graph, &body.exprs, walked, index, &places);
+    let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
+    let lanes = lanes(graph, &body, terms);
+    let tiles = match (body.folds.is_empty(), lanes) {
+        (true, _) => walk::pointwise(programs),
+        (_, Lanes::Along) => Tiles { lanes: 1, leading: false, weight: terms, programs },
+        (_, Lanes::Across(Across { width, .. })) => Tiles { lanes: width, leading: true, weight: terms, programs },
+    };
+    let mut e = Emitter::new(&name, graph, &body.exprs, (axes, tiles), index, &places);
     for store in &body.stores {
         match inplace.iter().find(|p| p.0 == store.node) {
             Some(&(_, operand)) => e.share(store.node, operand),
@@ -35,7 +38,6 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
     }
     let point = Point::new(axes.len(), body.folds.len());
     if body.folds.is_empty() {
-        let tiles = walk::pointwise(programs);
         return walk::parallel(
             e,
             axes,
@@ -50,12 +52,6 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
             &point,
         );
     }
-    let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
-    let lanes = lanes(graph, &body, terms);
-    let tiles = match lanes {
-        Lanes::Along => Tiles { lanes: 1, leading: false, weight: terms, programs },
-        Lanes::Across(Across { width, .. }) => Tiles { lanes: width, leading: true, weight: terms, programs },
-    };
     let terms = reduce::Terms::new(&mut e, axes, lanes);
     walk::parallel(e, axes, tiles, &mut |e, point| reduce::emit(e, &body, &terms, lanes, point), &point)
 }

@@ -16,19 +16,18 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
     let mut looped = looped.clone();
     super::collapse::collapse(&mut looped.domain.axes, &mut looped.exprs, [&mut looped.at]);
     let axes = &looped.domain.axes;
-    let walked: Vec<bool> = axes.iter().map(|a| a.reduced).collect();
     let name = match looped.walk {
         Walk::Product { .. } => "product",
         Walk::Scatter { .. } => "scatter",
         Walk::Prefix { .. } => "prefix",
     };
     let places: [&Affine; 1] = [&looped.at];
-    let mut e = Emitter::new(name, graph, &looped.exprs, walked, index, &places);
-    let out = e.buffer(node, true);
     let step = axes.iter().rposition(|a| a.reduced);
     let steps = step.map_or(1, |axis| axes[axis].extent);
-    let count = e.argument(steps as i64, 1);
     let tiles = Tiles { lanes: TILE, leading: false, weight: steps * 2, programs };
+    let mut e = Emitter::new(name, graph, &looped.exprs, (axes, tiles), index, &places);
+    let out = e.buffer(node, true);
+    let count = e.argument(steps as i64, 1);
     let dtype = graph.dtype(node);
     let point = Point::new(axes.len(), 0);
     let walk_steps = &mut |e: &mut Emitter, point: &mut Point| {

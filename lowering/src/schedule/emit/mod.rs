@@ -21,6 +21,9 @@ use crate::tile::Program;
 /// Elements of a tile along its lanes.
 pub const TILE: u32 = 64;
 
+/// Extents up to this are part of the class where they are divided by or reduced over: they appear in the text.
+pub const UNROLLED: u64 = 16;
+
 /// A kernel ready to be launched.
 pub struct Emitted {
     /// What each program instance does.

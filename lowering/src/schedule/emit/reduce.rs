@@ -6,7 +6,7 @@ use super::super::group::{AxisData, Body, Store};
 use super::super::simplify::{CHUNK, LANES};
 use super::combine::{Carried, combine, neutral};
 use super::context::{Emitter, Point};
-use super::walk::{divide, divisor, full_end};
+use super::walk::{divide, extent, full_end};
 use crate::op::Pointwise;
 use crate::tile::{Type, Value};
 
@@ -49,12 +49,11 @@ impl Terms {
         let extents: Vec<u64> = axes[first..].iter().map(|a| a.extent).collect();
         let total: u64 = extents.iter().product();
         let fixed = matches!(lanes, Lanes::Across(Across { unrolled: true, .. })).then_some(total);
-        let mut number = |n: u64, divisor: u32| match fixed {
-            Some(_) => e.int(n as i64),
-            None => e.argument(n as i64, divisor),
+        let count = match fixed {
+            Some(_) => e.int(total as i64),
+            None => e.argument(total as i64, 1),
         };
-        let count = number(total, 1);
-        let divisors = extents.iter().skip(1).map(|&n| number(n, divisor(n))).collect();
+        let divisors = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
         Terms { count, divisors, first, fixed }
     }
 

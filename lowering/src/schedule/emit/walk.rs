@@ -3,7 +3,7 @@
 
 use super::super::group::AxisData;
 use super::context::{Emitter, Point};
-use super::{Emitted, TILE};
+use super::{Emitted, TILE, UNROLLED};
 use crate::op::Pointwise;
 use crate::tile::Value;
 
@@ -36,11 +36,27 @@ pub fn parallel(
     point: &Point,
 ) -> Emitted {
     let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
-    let inner = extents.last().copied().unwrap_or(1);
-    let own_row = extents.len() > 1 && inner >= OWN_ROW && tiles.lanes > 1;
-    let grid =
-        if own_row { rows(&mut e, &extents, tiles, body, point) } else { flat(&mut e, &extents, tiles, body, point) };
+    let row = row_start(&extents, tiles);
+    let grid = match row {
+        0 => flat(&mut e, &extents, tiles, body, point),
+        _ => rows(&mut e, extents.split_at(row), tiles, body, point),
+    };
     e.finish(grid)
+}
+
+/// The first of the axes that tiles run along: as few of the last ones as make a row worth its own loop, or all.
+pub fn row_start(extents: &[u64], tiles: Tiles) -> usize {
+    if tiles.lanes == 1 {
+        return 0;
+    }
+    let mut length = 1;
+    for (at, &n) in extents.iter().enumerate().rev() {
+        length *= n;
+        if length >= OWN_ROW {
+            return at;
+        }
+    }
+    0
 }
 
 /// Number of units each program takes, given their weight.
@@ -61,7 +77,7 @@ fn flat(
     let lanes = u64::from(tiles.lanes);
     let count = total.div_ceil(lanes);
     let each = share(count, lanes * tiles.weight, tiles.programs.into());
-    let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| e.argument(n as i64, divisor(n))).collect();
+    let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
     let n = e.argument(total as i64, 1);
     let span = e.argument((each * lanes) as i64, tiles.lanes);
     let id = e.b.program_id(0);
@@ -72,23 +88,23 @@ fn flat(
     tiled(e, (low, high), tiles, &mut |e, index, mask| {
         let mut point = point.clone();
         point.parallel_mask = mask;
+        point.run = Some(index);
         divide(e, index, &divisors, &mut point.axes);
         body(e, &mut point);
     });
     [count.div_ceil(each) as u32, 1, 1]
 }
 
-/// One index over rows, and one inside the row.
+/// One index over rows, and one inside the row, each divided into the axes' indices.
 fn rows(
     e: &mut Emitter,
-    extents: &[u64],
+    (outer, row): (&[u64], &[u64]),
     tiles: Tiles,
     body: &mut dyn FnMut(&mut Emitter, &mut Point),
     point: &Point,
 ) -> [u32; 3] {
-    let Some((&inner, outer)) = extents.split_last() else { unreachable!("rows have an inner axis") };
     let lanes = u64::from(tiles.lanes);
-    let total: u64 = outer.iter().product();
+    let (total, inner): (u64, u64) = (outer.iter().product(), row.iter().product());
     let wanted = u64::from(tiles.programs);
     let each = share(total, inner * tiles.weight, wanted);
     let programs = total.div_ceil(each);
@@ -98,7 +114,8 @@ fn rows(
         true => share(pieces, lanes * tiles.weight * each, wanted / programs),
         false => pieces,
     };
-    let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
+    let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| extent(e, n)).collect();
+    let inside: Vec<Value> = row.iter().skip(1).map(|&n| extent(e, n)).collect();
     let (n, width) = (e.argument(total as i64, 1), e.argument(inner as i64, 1));
     let (span, piece) = (e.argument(each as i64, 1), e.argument((each_piece * lanes) as i64, tiles.lanes));
     let [row_id, piece_id] = [0, 1].map(|axis| {
@@ -112,13 +129,14 @@ fn rows(
     let right = e.op(Pointwise::Add, left, piece);
     let right = e.op(Pointwise::Min, right, width);
     let one = e.int(1);
-    e.for_loop((low, high, one), &[], |e, row, _| {
+    e.for_loop((low, high, one), &[], |e, number, _| {
         let mut at_row = point.clone();
-        divide(e, row, &divisors, &mut at_row.axes[..outer.len()]);
+        divide(e, number, &divisors, &mut at_row.axes[..outer.len()]);
         tiled(e, (left, right), tiles, &mut |e, index, mask| {
             let mut point = at_row.clone();
             point.parallel_mask = mask;
-            point.axes[outer.len()] = Some(index);
+            point.run = Some(index);
+            divide(e, index, &inside, &mut point.axes[outer.len()..outer.len() + row.len()]);
             body(e, &mut point);
         });
         Vec::new()
@@ -126,9 +144,13 @@ fn rows(
     [programs as u32, pieces.div_ceil(each_piece) as u32, 1]
 }
 
-/// The greatest power of two up to 64 that divides `n`.
-pub fn divisor(n: u64) -> u32 {
-    1 << n.trailing_zeros().min(6)
+/// An extent that indices are divided by: an argument, with the power of two (up to 64) that divides it, or a part of
+/// the class where it is small.
+pub fn extent(e: &mut Emitter, n: u64) -> Value {
+    match n <= UNROLLED {
+        true => e.int(n as i64),
+        false => e.argument(n as i64, 1 << n.trailing_zeros().min(6)),
+    }
 }
 
 /// Gives the leading axes in `into` their indices: `index` divided by all extents but the first, from the last.
