@@ -109,12 +109,7 @@ fn roots(graph: &Graph, options: &Options) -> FxHashSet<Node> {
     }
     for &output in &graph.outputs {
         // A view shares the buffer of what it views.
-        let mut node = output;
-        while let Op::Move(movement) = &graph.nodes[node].op
-            && !matches!(movement, Movement::Pad { .. })
-        {
-            node = graph.nodes[node].args[0];
-        }
+        let node = viewed(graph, output);
         if !matches!(graph.nodes[node].op, Op::Input(_) | Op::Move(_) | Op::Constant(_) | Op::Scalar(_)) {
             roots.insert(node);
         }
@@ -130,6 +125,16 @@ fn roots(graph: &Graph, options: &Options) -> FxHashSet<Node> {
         };
         let args = data.args.iter().filter(|a| !roots.contains(a)).map(|a| cost[a]).sum::<u32>();
         cost.insert(node, own.saturating_add(args).min(1 << 20));
+    }
+    // What is costly and seen many times over is computed once.
+    for data in graph.nodes.values() {
+        let repeats = matches!(data.op, Op::Move(Movement::Expand | Movement::Window(_)));
+        if repeats && data.len() > graph.nodes[data.args[0]].len() {
+            let seen = viewed(graph, data.args[0]);
+            if matches!(graph.nodes[seen].op, Op::Map(_)) && cost[&seen] >= RECOMPUTE {
+                roots.insert(seen);
+            }
+        }
     }
     // Where each node's value ends up: up to two roots.
     let mut ends: FxHashMap<Node, Vec<Node>> = FxHashMap::default();
@@ -150,6 +155,16 @@ fn roots(graph: &Graph, options: &Options) -> FxHashSet<Node> {
         }
     }
     roots
+}
+
+/// What a node is a view of, elements added by pads aside.
+fn viewed(graph: &Graph, mut node: Node) -> Node {
+    while let Op::Move(movement) = &graph.nodes[node].op
+        && !matches!(movement, Movement::Pad { .. })
+    {
+        node = graph.nodes[node].args[0];
+    }
+    node
 }
 
 impl Former<'_> {
