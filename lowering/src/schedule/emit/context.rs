@@ -9,21 +9,29 @@ use super::super::expr::{Checks, Ex, Expr, Exprs, FIRST_GATHER};
 use super::super::group::AxisData;
 use super::super::plan::Arg;
 use super::walk::{self, Tiles};
-use super::{Emitted, Operand, messages, random};
+use super::{Emitted, Operand, messages, random, reduce};
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, Slot};
 use crate::op::Pointwise;
 use crate::tile::{Builder, Param, Type, Value};
 
-/// Stands for all axes that tiles run along, walked as one.
-const RUN: Axis = FIRST_GATHER - 1;
+/// Stands for all parallel axes that tiles run along, walked as one.
+const PARALLEL_RUN: Axis = FIRST_GATHER - 1;
 
-/// The parallel axes that tiles run along, each with its distance in row-major order.
-fn row(axes: &[AxisData], tiles: Tiles) -> Vec<(Axis, i64)> {
-    let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
-    let first = walk::row_start(&extents, tiles);
-    let pitch = |at: usize| extents[at + 1..].iter().product::<u64>() as i64;
-    (first..extents.len()).map(|at| (at as Axis, pitch(at))).collect()
+/// Stands for all reduced axes that tiles run along, walked as one.
+const WALKED_RUN: Axis = FIRST_GATHER - 2;
+
+/// Axes that tiles run along, each with its distance in row-major order.
+struct Run {
+    name: Axis,
+    axes: Vec<(Axis, i64)>,
+}
+
+impl Run {
+    fn new(name: Axis, axes: &[AxisData], from: usize, to: usize) -> Run {
+        let pitch = |at: usize| axes[at + 1..to].iter().map(|a| a.extent).product::<u64>() as i64;
+        Run { name, axes: (from..to).map(|at| (at as Axis, pitch(at))).collect() }
+    }
 }
 
 /// A factor of an index.
@@ -54,8 +62,7 @@ pub struct Emitter<'a> {
     limits: FxHashMap<i64, Value>,
     buffers: FxHashMap<Node, Param>,
     walked: Vec<bool>,
-    /// The axes that tiles run along, with the distance that each has if they are walked as one.
-    row: Vec<(Axis, i64)>,
+    runs: [Run; 2],
     varies: Vec<Varies>,
 }
 
@@ -77,8 +84,10 @@ impl Varies {
 pub struct Point {
     /// Index along each axis: a scalar, or a tile.
     pub axes: Vec<Option<Value>>,
-    /// Index along all axes that tiles run along, as one.
-    pub run: Option<Value>,
+    /// Index along all parallel axes that tiles run along, as one.
+    pub parallel_run: Option<Value>,
+    /// Index along all reduced axes that tiles run along, as one.
+    pub walked_run: Option<Value>,
     /// Which lanes of parallel axes lie inside; `None` for all.
     pub parallel_mask: Option<Value>,
     /// Which lanes of walked axes lie inside; `None` for all.
@@ -107,6 +116,8 @@ impl<'a> Emitter<'a> {
         index: DType,
         stored: &[&Affine],
     ) -> Emitter<'a> {
+        let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
+        let walked_from = reduce::run_start(axes, tiles);
         let mut e = Emitter {
             b: Builder::new(name),
             exprs,
@@ -118,7 +129,10 @@ impl<'a> Emitter<'a> {
             limits: FxHashMap::default(),
             buffers: FxHashMap::default(),
             walked: axes.iter().map(|a| a.reduced).collect(),
-            row: row(axes, tiles),
+            runs: [
+                Run::new(PARALLEL_RUN, axes, walk::row_start(&extents, tiles), extents.len()),
+                Run::new(WALKED_RUN, axes, walked_from, axes.len()),
+            ],
             varies: Vec::new(),
         };
         for data in exprs.list.values() {
@@ -218,10 +232,12 @@ impl<'a> Emitter<'a> {
         let constant = (at.constant != 0).then(|| self.argument(at.constant, 1));
         let mut terms = at.terms.clone();
         // A tile's elements lie side by side where the axes that it runs along are walked as one.
-        let pitch = self.row.last().map_or(0, |&(axis, _)| at.coefficient(axis));
-        if self.row.len() > 1 && pitch != 0 && self.row.iter().all(|&(a, n)| at.coefficient(a) == pitch * n) {
-            terms.retain(|t| !self.row.iter().any(|r| r.0 == t.0));
-            terms.push((RUN, pitch));
+        for run in self.runs.iter().filter(|run| run.axes.len() > 1) {
+            let pitch = run.axes.last().map_or(0, |&(axis, _)| at.coefficient(axis));
+            if pitch != 0 && run.axes.iter().all(|&(a, n)| at.coefficient(a) == pitch * n) {
+                terms.retain(|t| !run.axes.iter().any(|r| r.0 == t.0));
+                terms.push((run.name, pitch));
+            }
         }
         let factors = terms
             .iter()
@@ -362,8 +378,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn axis_index(&mut self, axis: Axis, point: &mut Point) -> Value {
-        if axis == RUN {
-            let Some(run) = point.run else { unreachable!("no tile runs here") };
+        if axis == PARALLEL_RUN || axis == WALKED_RUN {
+            let run = if axis == PARALLEL_RUN { point.parallel_run } else { point.walked_run };
+            let Some(run) = run else { unreachable!("no tile runs here") };
             return run;
         }
         if axis < FIRST_GATHER {

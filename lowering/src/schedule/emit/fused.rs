@@ -52,7 +52,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
             &point,
         );
     }
-    let terms = reduce::Terms::new(&mut e, axes, lanes);
+    let terms = reduce::Terms::new(&mut e, axes, tiles, lanes);
     walk::parallel(e, axes, tiles, &mut |e, point| reduce::emit(e, &body, &terms, lanes, point), &point)
 }
 

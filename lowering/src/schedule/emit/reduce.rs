@@ -6,7 +6,7 @@ use super::super::group::{AxisData, Body, Store};
 use super::super::simplify::{CHUNK, LANES};
 use super::combine::{Carried, combine, neutral};
 use super::context::{Emitter, Point};
-use super::walk::{divide, extent, full_end};
+use super::walk::{Tiles, divide, extent, full_end};
 use crate::op::Pointwise;
 use crate::tile::{Type, Value};
 
@@ -34,34 +34,69 @@ pub struct Across {
 pub struct Terms {
     /// Number of terms, as a value.
     pub(super) count: Value,
-    /// Extents of all reduced axes but the first.
-    divisors: Vec<Value>,
-    /// Where the reduced axes start among all.
+    /// Where the reduced axes start among all, and where those that tiles run along do.
     first: usize,
+    run: usize,
+    /// Terms in a run, where that is not all of them.
+    period: Option<Value>,
+    /// Extents of all reduced axes but the first, from `first` and from `run` on.
+    outer: Vec<Value>,
+    inner: Vec<Value>,
     /// Number of terms where it is part of the class.
     fixed: Option<u64>,
 }
 
+/// The first of the reduced axes that tiles run along: as few of the last ones as fill whole tiles, or all.
+pub fn run_start(axes: &[AxisData], tiles: Tiles) -> usize {
+    let first = axes.iter().position(|a| a.reduced).unwrap_or(axes.len());
+    let mut length = 1;
+    // Tiles across the reduced axes do not run along them.
+    for at in (first..axes.len()).rev().filter(|_| tiles.lanes == 1) {
+        length *= axes[at].extent;
+        if length.is_multiple_of(LANES) {
+            return at;
+        }
+    }
+    first
+}
+
 impl Terms {
     /// Makes arguments of the reduced extents, or constants where they are unrolled.
-    pub fn new(e: &mut Emitter, axes: &[AxisData], lanes: Lanes) -> Terms {
+    pub fn new(e: &mut Emitter, axes: &[AxisData], tiles: Tiles, lanes: Lanes) -> Terms {
         let first = axes.iter().position(|a| a.reduced).unwrap_or(axes.len());
-        let extents: Vec<u64> = axes[first..].iter().map(|a| a.extent).collect();
-        let total: u64 = extents.iter().product();
+        let run = run_start(axes, tiles);
+        let product = |axes: &[AxisData]| axes.iter().map(|a| a.extent).product::<u64>();
+        let total = product(&axes[first..]);
         let fixed = matches!(lanes, Lanes::Across(Across { unrolled: true, .. })).then_some(total);
         let count = match fixed {
             Some(_) => e.int(total as i64),
             None => e.argument(total as i64, 1),
         };
-        let divisors = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
-        Terms { count, divisors, first, fixed }
+        let mut extents = |axes: &[AxisData]| axes.iter().skip(1).map(|a| extent(e, a.extent)).collect();
+        let (outer, inner) = (extents(&axes[first..run]), extents(&axes[run..]));
+        let period = (run > first).then(|| e.argument(product(&axes[run..]) as i64, LANES as u32));
+        Terms { count, first, run, period, outer, inner, fixed }
     }
 
-    /// The point at these terms.
-    fn at(&self, e: &mut Emitter, outer: &Point, index: Value, mask: Option<Value>) -> Point {
+    /// The point at the terms `start + lanes`.
+    fn at(&self, e: &mut Emitter, outer: &Point, (start, lanes): (Value, Value), mask: Option<Value>) -> Point {
         let mut point = e.inside(outer);
         point.walked_mask = mask;
-        divide(e, index, &self.divisors, &mut point.axes[self.first..]);
+        // Whole runs before this one; the tile lies inside one run.
+        let (number, start) = match self.period {
+            None => (None, start),
+            Some(period) => {
+                let number = e.op(Pointwise::Div, start, period);
+                let before = e.op(Pointwise::Mul, number, period);
+                (Some(number), e.op(Pointwise::Sub, start, before))
+            }
+        };
+        if let Some(number) = number {
+            divide(e, number, &self.outer, &mut point.axes[self.first..self.run]);
+        }
+        let index = e.op(Pointwise::Add, start, lanes);
+        point.walked_run = Some(index);
+        divide(e, index, &self.inner, &mut point.axes[self.run..]);
         point
     }
 }
@@ -171,7 +206,8 @@ impl Visit<'_> {
         let index = terms_in_tile(e, height, true);
         let mask = (count < u64::from(height)).then(|| e.op(Pointwise::Lt, index, self.terms.count));
         self.hoist(e, point);
-        let mut inner = self.terms.at(e, point, index, mask);
+        let zero = e.int(0);
+        let mut inner = self.terms.at(e, point, (zero, index), mask);
         let operands = self.operands(e, &mut inner, index, &shape);
         self.write(e, &mut inner);
         let halved = self.halve(e, &operands);
@@ -220,14 +256,13 @@ impl Visit<'_> {
         let full = full_end(e, low, high, reach);
         let initial = self.initial(e, shape);
         let sums = e.for_loop((low, full, step), &initial.concat(), |e, start, sums| {
-            let index = e.op(Pointwise::Add, start, lanes);
-            self.accumulate(e, point, index, None, sums, shape)
+            self.accumulate(e, point, (start, lanes), None, sums, shape)
         });
         let rest = e.op(Pointwise::Lt, full, high);
         e.if_then(rest, &sums, |e| {
             let index = e.op(Pointwise::Add, full, lanes);
             let mask = e.op(Pointwise::Lt, index, high);
-            self.accumulate(e, point, index, Some(mask), &sums, shape)
+            self.accumulate(e, point, (full, lanes), Some(mask), &sums, shape)
         })
     }
 
@@ -236,8 +271,7 @@ impl Visit<'_> {
         let (zero, step, count) = (e.int(0), e.int(size.into()), self.terms.count);
         let full = full_end(e, zero, count, size);
         e.for_loop((zero, full, step), &[], |e, start, _| {
-            let index = e.op(Pointwise::Add, start, lanes);
-            let mut inner = self.terms.at(e, point, index, None);
+            let mut inner = self.terms.at(e, point, (start, lanes), None);
             self.write(e, &mut inner);
             Vec::new()
         });
@@ -245,7 +279,7 @@ impl Visit<'_> {
         e.if_then(rest, &[], |e| {
             let index = e.op(Pointwise::Add, full, lanes);
             let mask = e.op(Pointwise::Lt, index, count);
-            let mut inner = self.terms.at(e, point, index, Some(mask));
+            let mut inner = self.terms.at(e, point, (full, lanes), Some(mask));
             self.write(e, &mut inner);
             Vec::new()
         });
@@ -282,12 +316,13 @@ impl Visit<'_> {
         &self,
         e: &mut Emitter,
         outer: &Point,
-        index: Value,
+        (start, lanes): (Value, Value),
         mask: Option<Value>,
         sums: &[Value],
         shape: &[u32],
     ) -> Vec<Value> {
-        let mut inner = self.terms.at(e, outer, index, mask);
+        let mut inner = self.terms.at(e, outer, (start, lanes), mask);
+        let index = e.op(Pointwise::Add, start, lanes);
         let operands = self.operands(e, &mut inner, index, shape);
         self.write(e, &mut inner);
         let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);

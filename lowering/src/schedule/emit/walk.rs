@@ -88,7 +88,7 @@ fn flat(
     tiled(e, (low, high), tiles, &mut |e, index, mask| {
         let mut point = point.clone();
         point.parallel_mask = mask;
-        point.run = Some(index);
+        point.parallel_run = Some(index);
         divide(e, index, &divisors, &mut point.axes);
         body(e, &mut point);
     });
@@ -135,7 +135,7 @@ fn rows(
         tiled(e, (left, right), tiles, &mut |e, index, mask| {
             let mut point = at_row.clone();
             point.parallel_mask = mask;
-            point.run = Some(index);
+            point.parallel_run = Some(index);
             divide(e, index, &inside, &mut point.axes[outer.len()..outer.len() + row.len()]);
             body(e, &mut point);
         });
