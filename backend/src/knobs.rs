@@ -25,7 +25,7 @@ pub const KILN_THREADS: &str = "KILN_THREADS";
 pub const KILN_MEMORY_LIMIT: &str = "KILN_MEMORY_LIMIT";
 /// File that gets a line of JSON with counters at each sync and at the end of the process.
 pub const KILN_STATS: &str = "KILN_STATS";
-/// Number of recorded operations after which work is handed to the device; 1024 if unset.
+/// Number of recorded operations after which work is handed to the device; 256 if unset.
 pub const KILN_SEGMENT_OPS: &str = "KILN_SEGMENT_OPS";
 /// Bytes of operands that recorded work may hold before it is handed to the device; 1G if unset.
 pub const KILN_SEGMENT_BYTES: &str = "KILN_SEGMENT_BYTES";
@@ -133,7 +133,7 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
         threads: parse(&var, KILN_THREADS, "a number from 1", count)?.unwrap_or(processors),
         memory_limit: parse(&var, KILN_MEMORY_LIMIT, "bytes, as in 512M or 4G", bytes)?,
         stats: var(KILN_STATS).map(PathBuf::from),
-        segment_ops: parse(&var, KILN_SEGMENT_OPS, "a number from 1", count)?.unwrap_or(1024),
+        segment_ops: parse(&var, KILN_SEGMENT_OPS, "a number from 1", count)?.unwrap_or(256),
         segment_bytes: parse(&var, KILN_SEGMENT_BYTES, "bytes, as in 512M or 4G", bytes)?.unwrap_or(1 << 30),
     })
 }

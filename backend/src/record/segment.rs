@@ -148,7 +148,8 @@ impl Segment {
             let mut hasher = FxHasher::default();
             mark.name.hash(&mut hasher);
             if let Some(last) = nodes.last() {
-                last.dims.hash(&mut hasher);
+                // Not the extents: a batch of another size is cut at the same places.
+                last.dims.len().hash(&mut hasher);
             }
             self.recent = (self.recent << 16) ^ (hasher.finish() >> 48);
         }
