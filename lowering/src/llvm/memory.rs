@@ -125,7 +125,9 @@ impl<'c> Lower<'_, 'c> {
             let addresses = self.emit.addresses(ir, base, access.dtype, offsets);
             let mask = mask.unwrap_or_else(|| ir.splat(ir.bit(true), lanes));
             let other = other.unwrap_or_else(|| ir.poison(ty));
-            return ir.intrinsic("llvm.masked.gather", &[ty, addresses.get_type()], &[addresses, mask, other]);
+            let x = ir.intrinsic("llvm.masked.gather", &[ty, addresses.get_type()], &[addresses, mask, other]);
+            self.emit.tag(ir, x.as_instruction_value(), access.param);
+            return x;
         }
         let x = (0..lanes).fold(ir.poison(ty), |x, lane| {
             let mask = mask.map(|m| ir.extract(m, lane));
@@ -190,7 +192,9 @@ impl<'c> Lower<'_, 'c> {
             let base = self.emit.buffer(ir, access.param);
             let addresses = self.emit.addresses(ir, base, access.dtype, offsets);
             let mask = mask.unwrap_or_else(|| ir.splat(ir.bit(true), lanes));
-            ir.call("llvm.masked.scatter", &[value.get_type(), addresses.get_type()], &[value, addresses, mask]);
+            let types = [value.get_type(), addresses.get_type()];
+            let call = ir.call("llvm.masked.scatter", &types, &[value, addresses, mask]);
+            self.emit.tag(ir, call.instruction(), access.param);
             return;
         }
         for lane in 0..lanes {
