@@ -72,8 +72,8 @@ impl Terms {
             Some(_) => e.int(total as i64),
             None => e.argument(total as i64, 1),
         };
-        let mut extents = |axes: &[AxisData]| axes.iter().skip(1).map(|a| extent(e, a.extent)).collect();
-        let (outer, inner) = (extents(&axes[first..run]), extents(&axes[run..]));
+        let outer = axes[first..run].iter().skip(1).map(|a| e.argument(a.extent as i64, 1)).collect();
+        let inner = axes[run..].iter().skip(1).map(|a| extent(e, a.extent)).collect();
         let period = (run > first).then(|| e.argument(product(&axes[run..]) as i64, LANES as u32));
         Terms { count, first, run, period, outer, inner, fixed }
     }

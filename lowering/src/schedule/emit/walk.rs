@@ -114,7 +114,7 @@ fn rows(
         true => share(pieces, lanes * tiles.weight * each, wanted / programs),
         false => pieces,
     };
-    let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| extent(e, n)).collect();
+    let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
     let inside: Vec<Value> = row.iter().skip(1).map(|&n| extent(e, n)).collect();
     let (n, width) = (e.argument(total as i64, 1), e.argument(inner as i64, 1));
     let (span, piece) = (e.argument(each as i64, 1), e.argument((each_piece * lanes) as i64, tiles.lanes));
