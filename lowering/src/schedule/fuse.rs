@@ -301,7 +301,12 @@ impl Former<'_> {
     fn saving(&self, at: usize, node: Node, reads: &FxHashSet<Node>) -> Option<u64> {
         let group = &self.groups[at];
         let Work::Fused { roots, body } = &group.work else { return None };
-        let weight = |n: &Node| if body.domain.is_full(self.graph.dims(*n)) { 100 } else { 1 };
+        let weight = |n: &Node| match (body.domain.is_full(self.graph.dims(*n)), roots.contains(n)) {
+            (true, _) => 100,
+            (false, true) => 1,
+            // A bias or a scale in common is no reason to share a kernel.
+            (false, false) => 0,
+        };
         let shared = reads.iter().filter(|n| roots.contains(n) || group.reads.contains(n));
         let saved: u64 = shared.map(weight).sum();
         let operands = group.reads.union(reads).count() + roots.len();
