@@ -8,7 +8,8 @@
 
 use super::super::simplify::{CHUNK, LANES};
 use super::combine::Carried;
-use super::context::{Emitter, Point};
+use super::context::Emitter;
+use super::point::Point;
 use super::reduce::{Across, Visit, terms_in_tile};
 use crate::op::Pointwise;
 use crate::tile::Value;

@@ -1,25 +1,26 @@
-//! Writes expressions into a tile program.  Sizes, strides and offsets become arguments, so that the program's text
-//! names a class of shapes; where a point lies comes in as one index value per axis.
+//! A tile program being written.  Sizes, strides and offsets become arguments, so that the program's text names a class
+//! of shapes; where a point lies comes in as one index value per axis (see [`Point`](super::Point)).
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::super::affine::{Affine, Axis, Check};
-use super::super::expr::{Checks, Ex, Expr, Exprs, FIRST_GATHER};
+use super::super::affine::{Affine, Axis};
+use super::super::expr::{Checks, Expr, Exprs, FIRST_GATHER};
 use super::super::group::AxisData;
 use super::super::plan::Arg;
+use super::point::Varies;
 use super::walk::{self, Tiles};
-use super::{Emitted, Operand, messages, random, reduce};
+use super::{Emitted, Operand, messages, reduce};
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, Slot};
 use crate::op::Pointwise;
 use crate::tile::{Builder, Param, Type, Value};
 
 /// Stands for all parallel axes that tiles run along, walked as one.
-const PARALLEL_RUN: Axis = FIRST_GATHER - 1;
+pub(super) const PARALLEL_RUN: Axis = FIRST_GATHER - 1;
 
 /// Stands for all reduced axes that tiles run along, walked as one.
-const WALKED_RUN: Axis = FIRST_GATHER - 2;
+pub(super) const WALKED_RUN: Axis = FIRST_GATHER - 2;
 
 /// Axes that tiles run along, each with its distance in row-major order.
 struct Run {
@@ -36,15 +37,15 @@ impl Run {
 
 /// A factor of an index.
 #[derive(Clone, Copy)]
-enum Factor {
+pub(super) enum Factor {
     One,
     Number(Value),
 }
 
 /// An index expression's numbers, as arguments.
-struct Numbers {
-    constant: Option<Value>,
-    factors: SmallVec<[(Axis, Factor); 4]>,
+pub(super) struct Numbers {
+    pub(super) constant: Option<Value>,
+    pub(super) factors: SmallVec<[(Axis, Factor); 4]>,
 }
 
 /// A program under construction.
@@ -57,52 +58,13 @@ pub struct Emitter<'a> {
     pub index: DType,
     graph: &'a Graph,
     args: Vec<Operand>,
-    slots: FxHashMap<Slot, Value>,
-    numbers: FxHashMap<Affine, Numbers>,
-    limits: FxHashMap<i64, Value>,
-    buffers: FxHashMap<Node, Param>,
-    walked: Vec<bool>,
+    pub(super) slots: FxHashMap<Slot, Value>,
+    pub(super) numbers: FxHashMap<Affine, Numbers>,
+    pub(super) limits: FxHashMap<i64, Value>,
+    pub(super) buffers: FxHashMap<Node, Param>,
+    pub(super) walked: Vec<bool>,
     runs: [Run; 2],
-    varies: Vec<Varies>,
-}
-
-/// Which kinds of axes something varies along.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Varies {
-    parallel: bool,
-    walked: bool,
-}
-
-impl Varies {
-    fn or(self, other: Varies) -> Varies {
-        Varies { parallel: self.parallel || other.parallel, walked: self.walked || other.walked }
-    }
-}
-
-/// A point of the domain, or a tile of points.
-#[derive(Clone, Default)]
-pub struct Point {
-    /// Index along each axis: a scalar, or a tile.
-    pub axes: Vec<Option<Value>>,
-    /// Index along all parallel axes that tiles run along, as one.
-    pub parallel_run: Option<Value>,
-    /// Index along all reduced axes that tiles run along, as one.
-    pub walked_run: Option<Value>,
-    /// Which lanes of parallel axes lie inside; `None` for all.
-    pub parallel_mask: Option<Value>,
-    /// Which lanes of walked axes lie inside; `None` for all.
-    pub walked_mask: Option<Value>,
-    /// Results of reductions, by number.
-    pub reduced: Vec<Option<Value>>,
-    known: FxHashMap<Ex, Value>,
-    checked: SmallVec<[Axis; 2]>,
-}
-
-impl Point {
-    /// A point at which nothing is known yet.
-    pub fn new(axes: usize, reduced: usize) -> Point {
-        Point { axes: vec![None; axes], reduced: vec![None; reduced], ..Point::default() }
-    }
+    pub(super) varies: Vec<Varies>,
 }
 
 impl<'a> Emitter<'a> {
@@ -286,214 +248,5 @@ impl<'a> Emitter<'a> {
         let (open, _) = self.b.open(&[]);
         let other = self.b.close(open, other);
         self.b.push(crate::tile::Op::If { then, other }, &[condition], &types).to_vec()
-    }
-
-    /// An index expression at a point.
-    pub fn place(&mut self, at: &Affine, point: &mut Point) -> Value {
-        let Some(numbers) = self.numbers.get(at) else { unreachable!("{at:?} was not prepared") };
-        let (constant, factors) = (numbers.constant, numbers.factors.clone());
-        let mut sum = constant;
-        // Scalars first: what does not vary over the tile is added once.
-        let mut tiles: SmallVec<[Value; 4]> = SmallVec::new();
-        for (axis, factor) in factors {
-            let index = self.axis_index(axis, point);
-            let term = match factor {
-                Factor::One => index,
-                Factor::Number(n) => self.op(Pointwise::Mul, index, n),
-            };
-            if self.b.ty(term).is_scalar() {
-                sum = Some(sum.map_or(term, |s| self.op(Pointwise::Add, s, term)));
-            } else {
-                tiles.push(term);
-            }
-        }
-        for term in tiles {
-            sum = Some(sum.map_or(term, |s| self.op(Pointwise::Add, s, term)));
-        }
-        let sum = sum.unwrap_or_else(|| self.int(0));
-        if at.denominator == 1 {
-            return sum;
-        }
-        let by = self.int(at.denominator);
-        self.op(Pointwise::Div, sum, by)
-    }
-
-    fn expr_varies(&self, expr: &Expr) -> Varies {
-        let checks = |c: &Checks| c.iter().fold(Varies::default(), |v, c| v.or(self.place_varies(&c.at)));
-        match expr {
-            Expr::Constant(_) | Expr::Slot(_) => Varies::default(),
-            Expr::Index(at) | Expr::Random { at, .. } => self.place_varies(at),
-            Expr::Load { at, checks: c, .. } => self.place_varies(at).or(checks(c)),
-            Expr::Map(_, args) => args.iter().fold(Varies::default(), |v, a| v.or(self.varies[a.as_u32() as usize])),
-            Expr::Guard { checks: c, value, .. } => checks(c).or(self.varies[value.as_u32() as usize]),
-            Expr::Reduced(_) => Varies { parallel: true, walked: false },
-        }
-    }
-
-    fn place_varies(&self, at: &Affine) -> Varies {
-        let axis = |axis: Axis| match axis < FIRST_GATHER {
-            true => {
-                let walked = self.walked[axis as usize];
-                Varies { parallel: !walked, walked }
-            }
-            false => self.varies[self.exprs.gathers[(axis - FIRST_GATHER) as usize].index.as_u32() as usize],
-        };
-        at.terms.iter().fold(Varies::default(), |v, t| v.or(axis(t.0)))
-    }
-
-    /// The mask of what varies so.
-    fn mask(&mut self, varies: Varies, point: &Point) -> Option<Value> {
-        let parallel = point.parallel_mask.filter(|_| varies.parallel);
-        match (parallel, point.walked_mask.filter(|_| varies.walked)) {
-            (Some(p), Some(w)) => Some(self.op(Pointwise::And, p, w)),
-            (p, w) => p.or(w),
-        }
-    }
-
-    /// The same point with new indices along walked axes: what does not vary along them stays known.
-    pub fn inside(&self, point: &Point) -> Point {
-        let mut inner = point.clone();
-        inner.known.retain(|ex, _| !self.varies[ex.as_u32() as usize].walked);
-        let gathers = &self.exprs.gathers;
-        let fixed = |a: &mut Axis| !self.varies[gathers[(*a - FIRST_GATHER) as usize].index.as_u32() as usize].walked;
-        inner.checked.retain(fixed);
-        inner
-    }
-
-    /// Computes ahead of a loop what does not vary inside it.
-    pub fn hoist(&mut self, ex: Ex, point: &mut Point) {
-        if point.known.contains_key(&ex) {
-            return;
-        }
-        if !self.varies[ex.as_u32() as usize].walked {
-            self.value(ex, point);
-            return;
-        }
-        let exprs = self.exprs;
-        match &exprs.list[ex].expr {
-            Expr::Map(_, args) => args.iter().for_each(|&a| self.hoist(a, point)),
-            Expr::Guard { value, .. } => self.hoist(*value, point),
-            _ => {}
-        }
-    }
-
-    fn axis_index(&mut self, axis: Axis, point: &mut Point) -> Value {
-        if axis == PARALLEL_RUN || axis == WALKED_RUN {
-            let run = if axis == PARALLEL_RUN { point.parallel_run } else { point.walked_run };
-            let Some(run) = run else { unreachable!("no tile runs here") };
-            return run;
-        }
-        if axis < FIRST_GATHER {
-            let Some(index) = point.axes[axis as usize] else { unreachable!("axis {axis} has no index here") };
-            return index;
-        }
-        let exprs = self.exprs;
-        let gather = &exprs.gathers[(axis - FIRST_GATHER) as usize];
-        let (code, limit) = (u32::from(axis - FIRST_GATHER) + 1, self.limits[&gather.limit]);
-        let picked = self.value(gather.index, point);
-        if !point.checked.contains(&axis) {
-            point.checked.push(axis);
-            let dtype = self.b.ty(picked).dtype;
-            let zero = self.b.int(dtype, 0);
-            let limit = self.b.cast(limit, dtype);
-            let low = self.op(Pointwise::Ge, picked, zero);
-            let high = self.op(Pointwise::Lt, picked, limit);
-            let mut inside = self.op(Pointwise::And, low, high);
-            if let Some(mask) = self.mask(self.varies[gather.index.as_u32() as usize], point) {
-                let outside = self.b.map(Pointwise::Not, &[mask]);
-                inside = self.op(Pointwise::Or, inside, outside);
-            }
-            self.b.check(inside, code);
-        }
-        self.b.cast(picked, self.index)
-    }
-
-    /// Whether checks hold at a point.
-    fn holds(&mut self, checks: &Checks, point: &mut Point) -> Option<Value> {
-        let mut all: Option<Value> = None;
-        for Check { at, limit, divisor } in checks {
-            let (v, zero, limit) = (self.place(at, point), self.int(0), self.limits[limit]);
-            let low = self.op(Pointwise::Ge, v, zero);
-            let high = self.op(Pointwise::Lt, v, limit);
-            let mut one = self.op(Pointwise::And, low, high);
-            if *divisor > 1 {
-                let by = self.int(*divisor);
-                let quotient = self.op(Pointwise::Div, v, by);
-                let whole = self.op(Pointwise::Mul, quotient, by);
-                let divides = self.op(Pointwise::Eq, whole, v);
-                one = self.op(Pointwise::And, one, divides);
-            }
-            all = Some(all.map_or(one, |a| self.op(Pointwise::And, a, one)));
-        }
-        all
-    }
-
-    /// The value of an expression at a point.
-    pub fn value(&mut self, ex: Ex, point: &mut Point) -> Value {
-        if let Some(&known) = point.known.get(&ex) {
-            return known;
-        }
-        let exprs = self.exprs;
-        let data = &exprs.list[ex];
-        let value = match &data.expr {
-            Expr::Constant(bits) => self.b.constant(data.dtype, *bits),
-            Expr::Slot(slot) => self.slot(*slot, data.dtype),
-            Expr::Index(at) => {
-                let v = self.place(at, point);
-                self.b.cast(v, data.dtype)
-            }
-            Expr::Load { node, at, checks } => self.load(*node, at, checks, data.dtype, point),
-            Expr::Map(op @ (Pointwise::Cast | Pointwise::Bitcast), args) => {
-                let x = self.value(args[0], point);
-                self.b.convert(*op, x, data.dtype)
-            }
-            Expr::Map(op, args) => {
-                let args: SmallVec<[Value; 3]> = args.iter().map(|&a| self.value(a, point)).collect();
-                self.b.map(*op, &args)
-            }
-            Expr::Guard { checks, value, fill } => {
-                let value = self.value(*value, point);
-                let fill = self.b.constant(data.dtype, *fill);
-                match self.holds(checks, point) {
-                    Some(inside) => self.b.map(Pointwise::Select, &[inside, value, fill]),
-                    None => value,
-                }
-            }
-            Expr::Reduced(number) => match point.reduced[*number as usize] {
-                Some(value) => value,
-                None => unreachable!("reduction {number} is not complete here"),
-            },
-            Expr::Random { dist, key, counter, at } => {
-                let at = self.place(at, point);
-                let (key, counter) = (self.slots[key], self.slots[counter]);
-                random::emit(&mut self.b, *dist, data.dtype, key, counter, at)
-            }
-        };
-        point.known.insert(ex, value);
-        value
-    }
-
-    fn load(&mut self, node: Node, at: &Affine, checks: &Checks, dtype: DType, point: &mut Point) -> Value {
-        let offset = self.place(at, point);
-        let mut mask = self.holds(checks, point);
-        if let Some(lanes) = self.mask(self.place_varies(at), point) {
-            mask = Some(mask.map_or(lanes, |m| self.op(Pointwise::And, m, lanes)));
-        }
-        let param = self.buffers[&node];
-        match mask {
-            None => self.b.load(param, offset),
-            Some(mask) => {
-                let zero = self.b.constant(dtype, 0);
-                self.b.load_masked(param, offset, mask, zero)
-            }
-        }
-    }
-
-    /// Writes a value at a point, where the lanes lie inside; `full` if it varies along walked axes.
-    pub fn store(&mut self, node: Node, at: &Affine, value: Value, full: bool, point: &mut Point) {
-        let offset = self.place(at, point);
-        let param = self.buffers[&node];
-        let mask = self.mask(Varies { parallel: true, walked: full }, point);
-        self.b.store(param, offset, value, mask);
     }
 }

@@ -3,7 +3,8 @@
 use super::super::affine::Affine;
 use super::super::looped::{Looped, Walk};
 use super::combine::{combine, neutral};
-use super::context::{Emitter, Point};
+use super::context::Emitter;
+use super::point::Point;
 use super::walk::{self, Tiles};
 use super::{Emitted, TILE};
 use crate::DType;

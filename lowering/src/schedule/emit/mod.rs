@@ -7,11 +7,14 @@ pub mod combine;
 pub mod context;
 pub mod fused;
 pub mod looped;
+pub mod point;
 pub mod random;
 pub mod reduce;
+pub mod value;
 pub mod walk;
 
 pub use context::Emitter;
+pub use point::Point;
 
 use super::plan::Arg;
 use crate::graph::Node;

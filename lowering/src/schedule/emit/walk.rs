@@ -2,7 +2,8 @@
 //! a tile.
 
 use super::super::group::AxisData;
-use super::context::{Emitter, Point};
+use super::context::Emitter;
+use super::point::Point;
 use super::{Emitted, TILE, UNROLLED};
 use crate::op::Pointwise;
 use crate::tile::Value;

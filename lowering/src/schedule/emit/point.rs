@@ -1,0 +1,111 @@
+//! A point of the domain while a kernel is written, and along which axes values vary: what does not vary along the
+//! walked axes is computed once, and only what varies along an axis needs that axis' mask.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::super::affine::{Affine, Axis};
+use super::super::expr::{Checks, Ex, Expr, FIRST_GATHER};
+use super::context::Emitter;
+use crate::op::Pointwise;
+use crate::tile::Value;
+
+/// Which kinds of axes something varies along.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Varies {
+    pub(super) parallel: bool,
+    pub(super) walked: bool,
+}
+
+impl Varies {
+    fn or(self, other: Varies) -> Varies {
+        Varies { parallel: self.parallel || other.parallel, walked: self.walked || other.walked }
+    }
+}
+
+/// A point of the domain, or a tile of points.
+#[derive(Clone, Default)]
+pub struct Point {
+    /// Index along each axis: a scalar, or a tile.
+    pub axes: Vec<Option<Value>>,
+    /// Index along all parallel axes that tiles run along, as one.
+    pub parallel_run: Option<Value>,
+    /// Index along all reduced axes that tiles run along, as one.
+    pub walked_run: Option<Value>,
+    /// Which lanes of parallel axes lie inside; `None` for all.
+    pub parallel_mask: Option<Value>,
+    /// Which lanes of walked axes lie inside; `None` for all.
+    pub walked_mask: Option<Value>,
+    /// Results of reductions, by number.
+    pub reduced: Vec<Option<Value>>,
+    pub(super) known: FxHashMap<Ex, Value>,
+    pub(super) checked: SmallVec<[Axis; 2]>,
+}
+
+impl Point {
+    /// A point at which nothing is known yet.
+    pub fn new(axes: usize, reduced: usize) -> Point {
+        Point { axes: vec![None; axes], reduced: vec![None; reduced], ..Point::default() }
+    }
+}
+
+impl Emitter<'_> {
+    pub(super) fn expr_varies(&self, expr: &Expr) -> Varies {
+        let checks = |c: &Checks| c.iter().fold(Varies::default(), |v, c| v.or(self.place_varies(&c.at)));
+        match expr {
+            Expr::Constant(_) | Expr::Slot(_) => Varies::default(),
+            Expr::Index(at) | Expr::Random { at, .. } => self.place_varies(at),
+            Expr::Load { at, checks: c, .. } => self.place_varies(at).or(checks(c)),
+            Expr::Map(_, args) => args.iter().fold(Varies::default(), |v, a| v.or(self.varies[a.as_u32() as usize])),
+            Expr::Guard { checks: c, value, .. } => checks(c).or(self.varies[value.as_u32() as usize]),
+            Expr::Reduced(_) => Varies { parallel: true, walked: false },
+        }
+    }
+
+    pub(super) fn place_varies(&self, at: &Affine) -> Varies {
+        let axis = |axis: Axis| match axis < FIRST_GATHER {
+            true => {
+                let walked = self.walked[axis as usize];
+                Varies { parallel: !walked, walked }
+            }
+            false => self.varies[self.exprs.gathers[(axis - FIRST_GATHER) as usize].index.as_u32() as usize],
+        };
+        at.terms.iter().fold(Varies::default(), |v, t| v.or(axis(t.0)))
+    }
+
+    /// The mask of what varies so.
+    pub(super) fn mask(&mut self, varies: Varies, point: &Point) -> Option<Value> {
+        let parallel = point.parallel_mask.filter(|_| varies.parallel);
+        match (parallel, point.walked_mask.filter(|_| varies.walked)) {
+            (Some(p), Some(w)) => Some(self.op(Pointwise::And, p, w)),
+            (p, w) => p.or(w),
+        }
+    }
+
+    /// The same point with new indices along walked axes: what does not vary along them stays known.
+    pub fn inside(&self, point: &Point) -> Point {
+        let mut inner = point.clone();
+        inner.known.retain(|ex, _| !self.varies[ex.as_u32() as usize].walked);
+        let gathers = &self.exprs.gathers;
+        let fixed = |a: &mut Axis| !self.varies[gathers[(*a - FIRST_GATHER) as usize].index.as_u32() as usize].walked;
+        inner.checked.retain(fixed);
+        inner
+    }
+
+    /// Computes ahead of a loop what does not vary inside it.
+    pub fn hoist(&mut self, ex: Ex, point: &mut Point) {
+        if point.known.contains_key(&ex) {
+            return;
+        }
+        if !self.varies[ex.as_u32() as usize].walked {
+            self.value(ex, point);
+            return;
+        }
+        let exprs = self.exprs;
+        match &exprs.list[ex].expr {
+            Expr::Map(_, args) => args.iter().for_each(|&a| self.hoist(a, point)),
+            Expr::Guard { value, .. } => self.hoist(*value, point),
+            _ => {}
+        }
+    }
+}
