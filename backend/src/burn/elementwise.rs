@@ -125,38 +125,6 @@ pub fn shift(op: &'static str, row: P, x: KilnTensor, count: Scalar) -> KilnTens
     with_scalar(op, row, x, Scalar::Int((as_i128(count) & (bits - 1)) as i64))
 }
 
-/// √(a² + b²) without overflow on the way: in a type whose exponent range has room for the squares, or else scaled by
-/// the greater operand.
-pub fn hypot(op: &'static str, a: KilnTensor, b: KilnTensor) -> KilnTensor {
-    checks::pair(op, &a, &b);
-    let dtype = a.kiln_dtype();
-    record(op, &a.device(), [&a, &b], a.dtype(), |t, [a, b]| {
-        if dtype == DType::F64 {
-            return scaled_hypot(t, a, b);
-        }
-        let wide = if dtype == DType::F16 { DType::F32 } else { DType::F64 };
-        let (a, b) = (t.cast(a, wide), t.cast(b, wide));
-        let (a, b) = (t.map(P::Mul, &[a, a]), t.map(P::Mul, &[b, b]));
-        let sum = t.map(P::Add, &[a, b]);
-        let root = t.map(P::Sqrt, &[sum]);
-        t.cast(root, dtype)
-    })
-}
-
-/// `m·√(1 + (n/m)²)` with m the greater magnitude and n the lesser.
-fn scaled_hypot(t: &mut Tape, a: Node, b: Node) -> Node {
-    let (a, b) = (t.map(P::Abs, &[a]), t.map(P::Abs, &[b]));
-    let (most, least) = (t.map(P::Max, &[a, b]), t.map(P::Min, &[a, b]));
-    let divisor = map_fixed(t, P::Max, most, f64::MIN_POSITIVE);
-    let ratio = t.map(P::Div, &[least, divisor]);
-    let square = t.map(P::Mul, &[ratio, ratio]);
-    let sum = map_fixed(t, P::Add, square, 1.0);
-    let root = t.map(P::Sqrt, &[sum]);
-    let scaled = t.map(P::Mul, &[most, root]);
-    let infinite = t.map(P::IsInf, &[most]);
-    t.map(P::Select, &[infinite, most, scaled])
-}
-
 /// Boolean tensor against a truth value.
 pub fn equals_truth(op: &'static str, row: P, x: KilnTensor, s: Scalar) -> KilnTensor {
     let d = dims(&x);

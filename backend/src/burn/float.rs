@@ -165,7 +165,7 @@ impl FloatTensorOps<Kiln> for Kiln {
     }
 
     fn float_hypot(lhs: KilnTensor, rhs: KilnTensor) -> KilnTensor {
-        elementwise::hypot("float_hypot", lhs, rhs)
+        elementwise::binary("float_hypot", Pointwise::Hypot, lhs, rhs)
     }
 
     fn float_is_nan(tensor: KilnTensor, out_dtype: BoolDType) -> KilnTensor {
