@@ -1,4 +1,5 @@
-//! `cargo x demo`: trains `examples/digits` on Kiln; with `--compare` also on stock burn-flex, from the same source.
+//! `cargo x demo`: trains `examples/digits` on Kiln; with `--compare` also on stock burn-flex, from the same source, and
+//! times `examples/chain` on both.
 
 mod report;
 mod stock;
@@ -39,8 +40,16 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
         return Ok(());
     }
     println!("\n== digits on stock burn-flex {}", stock::FLEX_VERSION);
-    let flex = on_stock(workspace, &options.arguments)?;
+    let stock = stock::build(workspace)?;
+    let flex = measured(Process::new(stock.join("digits-stock")).args(&options.arguments))?;
+    println!("\n== ten pointwise operations over 4 Mi f32");
+    child::run(llvm.point(&mut child::cargo(workspace, &["build", "--release", "--package", "chain"])))?;
+    let programs = [workspace.target.join("release/chain"), stock.join("chain-stock")];
+    let chains =
+        programs.map(|program| last_line(&mut Process::new(program)).and_then(|line| report::chain(&line.text)));
+    let [kiln_chain, flex_chain] = chains;
     println!("\n{}", report::side_by_side(&kiln, &flex));
+    println!("{}", report::chains(kiln_chain?, flex_chain?));
     let apart = 100.0 * (kiln.run.accuracy - flex.run.accuracy).abs();
     if apart > ACCURACY_TOLERANCE {
         return Err(format!("the accuracies are {apart:.2} percentage points apart, {ACCURACY_TOLERANCE} allowed"));
@@ -78,13 +87,20 @@ fn on_kiln(workspace: &Workspace, llvm: &Llvm, arguments: &[String]) -> Result<R
     Ok(report)
 }
 
-fn on_stock(workspace: &Workspace, arguments: &[String]) -> Result<Report, String> {
-    let program = stock::build(workspace)?;
-    measured(Process::new(program).args(arguments))
+/// What a run of `digits` reports.
+fn measured(program: &mut Process) -> Result<Report, String> {
+    let line = last_line(program)?;
+    Report::parse(&line.text, line.peak_memory)
 }
 
-/// Runs the example, shows what it prints, and keeps the JSON line at its end.
-fn measured(program: &mut Process) -> Result<Report, String> {
+/// The JSON line at the end of a program's output.
+struct LastLine {
+    text: String,
+    peak_memory: Option<u64>,
+}
+
+/// Runs an example, shows what it prints, and keeps the JSON line at its end.
+fn last_line(program: &mut Process) -> Result<LastLine, String> {
     let mut last = String::new();
     let watched = child::watch(program, |line| {
         if !line.starts_with('{') {
@@ -93,7 +109,7 @@ fn measured(program: &mut Process) -> Result<Report, String> {
         line.clone_into(&mut last);
     })?;
     if !watched.status.success() {
-        return Err(format!("digits ended with {}", watched.status));
+        return Err(format!("{} ended with {}", program.get_program().to_string_lossy(), watched.status));
     }
-    Report::parse(&last, watched.peak_memory)
+    Ok(LastLine { text: last, peak_memory: watched.peak_memory })
 }

@@ -104,6 +104,19 @@ pub fn side_by_side(kiln: &Report, flex: &Report) -> String {
     table
 }
 
+/// Milliseconds from the JSON line at the end of the chain's output.
+pub fn chain(line: &str) -> Result<f64, String> {
+    let value: Option<Value> = serde_json::from_str(line).ok();
+    let time = value.and_then(|value| value.get("milliseconds")?.as_f64());
+    time.ok_or_else(|| format!("wanted the example's JSON line, got `{line}`"))
+}
+
+/// The chain's line of the table.
+pub fn chains(kiln: f64, flex: f64) -> String {
+    let faster = flex / kiln;
+    format!("{:<24} {kiln:>9.2} ms {flex:>9.2} ms  ({faster:.1}x)", "chain of ten, 4 Mi f32")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +141,13 @@ mod tests {
             "ops recorded     90\nkernels launched 20\nkernels compiled 5 (from the cache: 2)\ncompile time     0.75 s"
         );
         assert_eq!(Stats::parse("{\"ops\":1}"), Err("Kiln's statistics lack `launches`".into()));
+    }
+
+    #[test]
+    fn chains_are_compared_by_their_times() {
+        let kiln = chain("{\"milliseconds\":1.5,\"sum\":1}").expect("the line is whole");
+        assert_eq!(chains(kiln, 15.0), "chain of ten, 4 Mi f32        1.50 ms     15.00 ms  (10.0x)");
+        assert!(chain("no json").is_err());
     }
 
     #[test]

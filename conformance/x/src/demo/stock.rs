@@ -1,4 +1,4 @@
-//! Builds the example on stock burn-flex: a package of its own under the build folder, outside the workspace, so that
+//! Builds the examples on stock burn-flex: a package of its own under the build folder, outside the workspace, so that
 //! the root's patch does not reach it. The source, the locked versions and the optimisation are the same.
 
 use std::fs;
@@ -10,19 +10,20 @@ use crate::workspace::Workspace;
 /// The release that Kiln stands in for.
 pub const FLEX_VERSION: &str = "0.22.1";
 
-const MAIN: &str = "\
-//! The example, built outside the workspace.
+/// Examples that are compared.
+const EXAMPLES: [&str; 2] = ["digits", "chain"];
 
-fn main() -> std::process::ExitCode {
-    digits::main()
-}
-";
-
-/// Writes the package, builds it in release and returns the program.
+/// Writes the package, builds it in release and returns the folder of its programs, `digits-stock` and `chain-stock`.
 pub fn build(workspace: &Workspace) -> Result<PathBuf, String> {
     let folder = workspace.target.join("stock");
-    write(&folder.join("Cargo.toml"), &manifest(&workspace.root.join("examples/digits")))?;
-    write(&folder.join("src/main.rs"), MAIN)?;
+    write(&folder.join("Cargo.toml"), &manifest(&workspace.root.join("examples")))?;
+    for example in EXAMPLES {
+        let main = format!(
+            "//! The example, built outside the workspace.\n\n\
+             fn main() -> std::process::ExitCode {{\n    {example}::main()\n}}\n"
+        );
+        write(&folder.join(format!("src/bin/{example}-stock.rs")), &main)?;
+    }
     // The same versions of everything; cargo drops what this package does not use and adds burn-flex itself.
     let lock = workspace.root.join("Cargo.lock");
     let locked = fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
@@ -32,22 +33,23 @@ pub fn build(workspace: &Workspace) -> Result<PathBuf, String> {
     // One build folder for both, so that what does not depend on the backend is compiled once.
     build.current_dir(&folder).env("CARGO_TARGET_DIR", &workspace.target);
     child::run(&mut build)?;
-    Ok(workspace.target.join("release/digits-stock"))
+    Ok(workspace.target.join("release"))
 }
 
-fn manifest(digits: &Path) -> String {
-    let digits = digits.display();
+fn manifest(examples: &Path) -> String {
+    let paths = EXAMPLES.map(|name| format!("{name} = {{ path = '{}' }}\n", examples.join(name).display()));
     format!(
         "[package]\n\
-         name = \"digits-stock\"\n\
+         name = \"stock\"\n\
          version = \"0.0.0\"\n\
          edition = \"2024\"\n\
          publish = false\n\n\
          [workspace]\n\n\
          [dependencies]\n\
-         digits = {{ path = '{digits}' }}\n\n\
+         {}\n\
          [profile.release]\n\
-         debug = \"line-tables-only\"\n"
+         debug = \"line-tables-only\"\n",
+        paths.concat()
     )
 }
 
