@@ -10,7 +10,7 @@ use burn_backend::ops::FloatTensorOps;
 use burn_kiln::{Kiln, KilnDevice, KilnTensor, inspect, record};
 
 /// Tells the child what to do.
-const TASK: &str = "KILN_TEST_TASK";
+const TASK: &str = "TEST_TASK";
 
 fn start(task: &str, variables: &[(&str, &str)]) -> Child {
     let own = std::env::current_exe().expect("this binary");

@@ -10,6 +10,7 @@ const PLACES: &[(&str, &str)] = &[
     ("lowering/src/target/*/driver.rs", "calls what was compiled"),
     ("lowering/src/target/host/pool.rs", "lends borrowed data to threads that outlive the call"),
     ("backend/src/run/**", "owns raw memory of devices"),
+    ("conformance/src/targets/host.rs", "launches kernels on buffers of its own"),
 ];
 
 /// How far above its `unsafe` a reason may start within the same statement.
