@@ -43,7 +43,7 @@ fn every_pointwise_row_on_every_type_and_kind_of_operand() {
 
 #[test]
 fn every_reduction_and_scan_on_every_type_and_length() {
-    let lengths = [0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 64, 127, 257, 1023, 1024, 1025];
+    let lengths = [0, 1, 2, 3, 8, 17, 64, 127, 257, 1025];
     let mut cases = Vec::new();
     for &kind in Reduction::ALL {
         for &dtype in DType::ALL {
