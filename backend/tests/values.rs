@@ -2,8 +2,8 @@
 //! remainders, rounding points.
 
 use burn_backend::ops::{
-    ActivationOps, BoolTensorOps, ConvOptions, FloatTensorOps, IntTensorOps, InterpolateMode, InterpolateOptions,
-    ModuleOps,
+    ActivationOps, BoolTensorOps, ConvOptions, DeformConvOptions, FloatTensorOps, IntTensorOps, InterpolateMode,
+    InterpolateOptions, ModuleOps,
 };
 use burn_backend::{BoolStore, Distribution, FloatDType, IntDType, Scalar, Shape, TensorData, f16, read_sync};
 use burn_kiln::{Kiln, KilnDevice, KilnTensor};
@@ -164,6 +164,38 @@ fn a_convolution_by_hand() {
     let w = floats(&[1.0, 0.0, 0.0, -1.0], &[1, 1, 2, 2]);
     let y = Kiln::conv2d(x, w, Some(floats(&[0.5], &[1])), ConvOptions::new([1, 1], [0, 0], [1, 1], 1));
     assert_eq!(read(y), [-3.5; 4]);
+}
+
+#[test]
+fn the_gradient_of_a_deformed_place_is_its_derivative() {
+    let numbers = |n: u64, factor: u64| -> Vec<f64> {
+        (0..n).map(|i| ((i * factor + 11) % 257) as f64 / 64.0 - 2.0 + 1.0 / 256.0).collect()
+    };
+    let tensor = |values: &[f64], shape: &[usize]| {
+        Kiln::float_from_data(TensorData::new(values.to_vec(), Shape::from(shape.to_vec())), &CPU)
+    };
+    let options = || DeformConvOptions::new([2, 1], [1, 2], [1, 2], 2, 2);
+    let x = tensor(&numbers(168, 101), &[1, 4, 6, 7]);
+    let w = tensor(&numbers(48, 37), &[4, 2, 3, 2]);
+    let grad = numbers(108, 53);
+    let offset = numbers(648, 71);
+    let total = |offset: &[f64]| -> f64 {
+        let offset = tensor(offset, &[1, 24, 3, 9]);
+        let y = read(Kiln::deform_conv2d(x.clone(), offset, w.clone(), None, None, options()));
+        y.iter().zip(&grad).map(|(y, g)| y * g).sum()
+    };
+    let at = tensor(&offset, &[1, 24, 3, 9]);
+    let g = tensor(&grad, &[1, 4, 3, 9]);
+    let back = read(Kiln::deform_conv2d_backward(x.clone(), at, w.clone(), None, None, g, options()).offset_grad);
+    for i in (0..648).step_by(29) {
+        let moved = |by: f64| {
+            let mut offset = offset.clone();
+            offset[i] += by;
+            total(&offset)
+        };
+        let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+        assert!((slope - back[i]).abs() < 1e-5, "offset {i}: {} recorded, {slope} measured", back[i]);
+    }
 }
 
 #[test]

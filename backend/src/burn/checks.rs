@@ -17,8 +17,6 @@ pub fn fail(op: &str, reason: &str, details: &str) -> ! {
 /// Methods of Burn's interface that nothing computes yet; they panic, and so does what Burn builds on them.
 pub const NOT_LOWERED: &[&str] = &[
     "all_reduce",
-    "deform_conv2d",
-    "deform_conv2d_backward",
     "dequantize",
     "q_flip",
     "q_from_data",

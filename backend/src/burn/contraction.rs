@@ -69,12 +69,18 @@ pub fn swap_leading(t: &mut Graph, x: Node) -> Node {
 
 /// `y[o, n, p…] = Σ w[o, c, k…] · x[n, c, p·stride + k·dilation − low]`.
 pub fn forward(t: &mut Graph, x: Node, weight: Node, groups: u64, w: &Windows, counts: &[u64]) -> Node {
-    let (n, d) = (t.dims(x)[0], t.dims(weight).clone());
     let windows = w.over(t, x, counts, 0);
-    let columns = columns(t, windows, groups, w.rank());
+    weigh(t, windows, weight, groups)
+}
+
+/// `y[o, n, p…] = Σ w[o, c, k…] · windows[n, c, p…, k…]`.
+pub fn weigh(t: &mut Graph, windows: Node, weight: Node, groups: u64) -> Node {
+    let (from, d) = (t.dims(windows).clone(), t.dims(weight).clone());
+    let rank = d.len() - 2;
+    let columns = columns(t, windows, groups, rank);
     let weight = matrix(t, weight, groups, d[0] / groups, d[1..].iter().product());
     let y = t.contract(weight, columns);
-    let to: Dims = [d[0], n].into_iter().chain(counts.iter().copied()).collect();
+    let to: Dims = [d[0], from[0]].into_iter().chain(from[2..2 + rank].iter().copied()).collect();
     t.reshape(y, &to)
 }
 
@@ -83,52 +89,57 @@ pub fn forward(t: &mut Graph, x: Node, weight: Node, groups: u64, w: &Windows, c
 /// With unit strides it is a convolution with the flipped kernel.  Other strides would multiply by the zeros between the
 /// elements; there the product comes first and its columns are folded.
 pub fn towards_input(t: &mut Graph, y: Node, weight: Node, groups: u64, w: &Windows, input: &[u64]) -> Node {
-    let (dy, dw) = (t.dims(y).clone(), t.dims(weight).clone());
-    let (outer, inner) = (dw[0] / groups, dw[1]);
-    let kernel: u64 = w.kernel.iter().product();
     if w.stride.iter().all(|&s| s == 1) {
+        let d = t.dims(weight).clone();
         let windows = w.covering(t, y, input, 0);
-        let columns = columns(t, windows, groups, w.rank());
         let flipped: SmallVec<[usize; 3]> = (2..2 + w.rank()).collect();
         let weight = t.flip(weight, &flipped);
-        let weight = t.reshape(weight, &[groups, outer, inner, kernel]);
-        let weight = t.permute(weight, &[0, 2, 1, 3]);
-        let weight = matrix(t, weight, groups, inner, outer * kernel);
-        let x = t.contract(weight, columns);
-        let to: Dims = [groups * inner, dy[0]].into_iter().chain(input.iter().copied()).collect();
-        return t.reshape(x, &to);
+        // [G, O, C, K…] to [G·C, O, K…]
+        let split: Dims = [groups, d[0] / groups].into_iter().chain(d[1..].iter().copied()).collect();
+        let weight = t.reshape(weight, &split);
+        let perm: SmallVec<[usize; 6]> = [0, 2, 1].into_iter().chain(3..split.len()).collect();
+        let weight = t.permute(weight, &perm);
+        let joined: Dims = [groups * d[1], d[0] / groups].into_iter().chain(d[2..].iter().copied()).collect();
+        let weight = t.reshape(weight, &joined);
+        return weigh(t, windows, weight, groups);
     }
     let dtype = t.dtype(y);
     let (y, weight) = (t.cast(y, dtype.compute()), t.cast(weight, dtype.compute()));
-    let weight = t.reshape(weight, &[groups, outer, inner * kernel]);
-    let weight = t.permute(weight, &[0, 2, 1]);
-    let weight = matrix(t, weight, groups, inner * kernel, outer);
-    let y = channels_first(t, y, groups);
-    let columns = t.contract(weight, y);
-    // [G·C, K…, N, P…] to [G·C, N, K…, P…]
-    let rank = w.rank();
-    let split: Dims = [groups * inner]
-        .into_iter()
-        .chain(w.kernel.iter().copied())
-        .chain([dy[0]])
-        .chain(dy[2..].iter().copied())
-        .collect();
-    let columns = t.reshape(columns, &split);
-    let perm: SmallVec<[usize; 8]> =
-        [0, 1 + rank].into_iter().chain(1..1 + rank).chain(2 + rank..2 + 2 * rank).collect();
-    let columns = t.permute(columns, &perm);
+    let columns = spread(t, y, weight, groups);
     let x = fold(t, columns, w, input);
     t.cast(x, dtype)
 }
 
+/// The adjoint in the windows: from `y: [N, G·O, P…]` and `weight: [G·O, C, K…]` to `[G·C, N, K…, P…]`.
+pub fn spread(t: &mut Graph, y: Node, weight: Node, groups: u64) -> Node {
+    let (dy, d) = (t.dims(y).clone(), t.dims(weight).clone());
+    let (outer, inner, rank) = (d[0] / groups, d[1..].iter().product(), d.len() - 2);
+    let weight = t.reshape(weight, &[groups, outer, inner]);
+    let weight = t.permute(weight, &[0, 2, 1]);
+    let weight = matrix(t, weight, groups, inner, outer);
+    let y = channels_first(t, y, groups);
+    let columns = t.contract(weight, y);
+    let split: Dims = [groups * d[1]].iter().chain(&d[2..]).chain(&dy[..1]).chain(&dy[2..]).copied().collect();
+    let columns = t.reshape(columns, &split);
+    let perm: SmallVec<[usize; 8]> =
+        [0, 1 + rank].into_iter().chain(1..1 + rank).chain(2 + rank..2 + 2 * rank).collect();
+    t.permute(columns, &perm)
+}
+
 /// The adjoint in the weights: from `x: [N, G·C, …]` and `y: [N, G·O, P…]` to `[G·O, C, K…]`.
 pub fn towards_weight(t: &mut Graph, x: Node, y: Node, groups: u64, w: &Windows) -> Node {
-    let (outer, inner) = (t.dims(y)[1], t.dims(x)[1] / groups);
     let counts = Dims::from_slice(&t.dims(y)[2..]);
     let windows = w.over(t, x, &counts, 0);
-    let rows = rows(t, windows, groups, w.rank());
+    correlate(t, windows, y, groups)
+}
+
+/// Likewise from `windows: [N, G·C, P…, K…]`.
+pub fn correlate(t: &mut Graph, windows: Node, y: Node, groups: u64) -> Node {
+    let (d, outer) = (t.dims(windows).clone(), t.dims(y)[1]);
+    let rank = (d.len() - 2) / 2;
+    let rows = rows(t, windows, groups, rank);
     let y = channels_first(t, y, groups);
     let weight = t.contract(y, rows);
-    let to: Dims = [outer, inner].into_iter().chain(w.kernel.iter().copied()).collect();
+    let to: Dims = [outer, d[1] / groups].into_iter().chain(d[2 + rank..].iter().copied()).collect();
     t.reshape(weight, &to)
 }

@@ -39,7 +39,7 @@ pub fn cat(op: &'static str, parts: Vec<KilnTensor>, dim: usize) -> KilnTensor {
 
 /// Joins along an axis: each part padded to the whole extent, and selected by the index.  The bounds are bound at run
 /// time, so that other extents are the same program.
-fn concat(t: &mut Tape, parts: &[Node], axis: usize) -> Node {
+pub fn concat(t: &mut Tape, parts: &[Node], axis: usize) -> Node {
     let total: u64 = parts.iter().map(|&part| t.dims(part)[axis]).sum();
     let to = with(t.dims(parts[0]), axis, total);
     let mut start = 0;

@@ -11,6 +11,7 @@ mod collective;
 mod contraction;
 mod conv;
 mod create;
+mod deform;
 mod dims;
 mod elementwise;
 mod float;

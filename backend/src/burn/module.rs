@@ -7,9 +7,8 @@ use burn_backend::ops::{
     MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
 };
 
-use super::checks::not_lowered;
 use super::windows::{Windows, sizes};
-use super::{attention, avg_pool, conv, fold, index, interpolate, matmul, max_pool, norm};
+use super::{attention, avg_pool, conv, deform, fold, index, interpolate, matmul, max_pool, norm};
 use crate::{Kiln, KilnTensor};
 
 /// The windows of a pooling operation.
@@ -154,26 +153,26 @@ impl ModuleOps<Kiln> for Kiln {
     }
 
     fn deform_conv2d(
-        _x: KilnTensor,
-        _offset: KilnTensor,
-        _weight: KilnTensor,
-        _mask: Option<KilnTensor>,
-        _bias: Option<KilnTensor>,
-        _options: DeformConvOptions<2>,
+        x: KilnTensor,
+        offset: KilnTensor,
+        weight: KilnTensor,
+        mask: Option<KilnTensor>,
+        bias: Option<KilnTensor>,
+        options: DeformConvOptions<2>,
     ) -> KilnTensor {
-        not_lowered("deform_conv2d")
+        deform::conv("deform_conv2d", [x, offset, weight], mask, bias, &options)
     }
 
     fn deform_conv2d_backward(
-        _x: KilnTensor,
-        _offset: KilnTensor,
-        _weight: KilnTensor,
-        _mask: Option<KilnTensor>,
-        _bias: Option<KilnTensor>,
-        _output_grad: KilnTensor,
-        _options: DeformConvOptions<2>,
+        x: KilnTensor,
+        offset: KilnTensor,
+        weight: KilnTensor,
+        mask: Option<KilnTensor>,
+        bias: Option<KilnTensor>,
+        output_grad: KilnTensor,
+        options: DeformConvOptions<2>,
     ) -> DeformConv2dBackward<Kiln> {
-        not_lowered("deform_conv2d_backward")
+        deform::backward("deform_conv2d_backward", [x, offset, weight], mask, bias, output_grad, &options)
     }
 
     fn unfold4d(x: KilnTensor, kernel_size: [usize; 2], options: UnfoldOptions) -> KilnTensor {

@@ -1,6 +1,6 @@
 //! Convolutions in one to three dimensions, transposed ones, and their gradients, over a table of options.
 
-use burn_backend::ops::{ConvOptions, ConvTransposeOptions, UnfoldOptions};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions};
 
 use crate::{agree, floats, read_float};
 
@@ -106,6 +106,33 @@ agree! {
             let o = || UnfoldOptions::new(stride, padding, dilation);
             let columns = B::unfold4d(x, kernel, o());
             out.extend([columns.clone(), B::fold4d(columns, [6, 6], kernel, o())]);
+        }
+        out.into_iter().map(read_float::<B>).collect()
+    }
+
+    /// The reference's gradient of the offset is wrong for several offset groups.
+    fn deformed<B>(d) within 2e-5 {
+        let mut out = vec![];
+        for (stride, padding, dilation, groups, offset_groups) in [
+            ([1, 1], [0, 0], [1, 1], 1, 1), ([2, 1], [1, 2], [1, 2], 2, 1), ([1, 2], [1, 1], [1, 1], 2, 1),
+        ] {
+            let x = floats::<B>(&[2, 4, 6, 7], 1, d);
+            let w = floats::<B>(&[4, 4 / groups, 3, 2], 2, d);
+            let o = || DeformConvOptions::new(stride, padding, dilation, groups, offset_groups);
+            let [oh, ow] = [0, 1].map(|i| ([6, 7][i] + 2 * padding[i] - dilation[i] * ([3, 2][i] - 1) - 1) / stride[i] + 1);
+            // Never a whole number, where the derivative jumps.
+            let offset = floats::<B>(&[2, 12 * offset_groups, oh, ow], 3, d);
+            let offset = B::float_add_scalar(offset, burn_backend::Scalar::Float(1.0 / 256.0));
+            let mask = floats::<B>(&[2, 6 * offset_groups, oh, ow], 4, d);
+            for mask in [None, Some(mask)] {
+                let b = floats::<B>(&[4], 5, d);
+                let y = B::deform_conv2d(x.clone(), offset.clone(), w.clone(), mask.clone(), Some(b.clone()), o());
+                let g = B::float_sin(y.clone());
+                let back = B::deform_conv2d_backward(x.clone(), offset.clone(), w.clone(), mask, Some(b), g, o());
+                out.extend([y, back.x_grad, back.offset_grad, back.weight_grad]);
+                out.extend(back.mask_grad);
+                out.extend(back.bias_grad);
+            }
         }
         out.into_iter().map(read_float::<B>).collect()
     }
