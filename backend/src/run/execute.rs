@@ -14,7 +14,7 @@ use super::blas;
 use super::kernels::{Engine, Kernel};
 use super::machine::Machine;
 use super::memory::Buffer;
-use super::place::{Place, gather};
+use super::place::{Place, gather_bytes};
 use super::runner::message_of;
 
 /// A step that failed, and what it says.
@@ -210,7 +210,7 @@ impl Run<'_> {
     fn sort(&mut self, sort: &Sort) -> Result<(), String> {
         let (input, output) = (self.memory(sort.input)?, self.memory(sort.output)?);
         let place = Place { len: input.len() as u64, buffer: input, layout: sort.layout.clone() };
-        let x = Array::from_bytes(sort.dtype, &sort.dims, &gather(&place, sort.dtype.bytes(), &sort.dims)?);
+        let x = Array::from_bytes(sort.dtype, &sort.dims, &gather_bytes(&place, sort.dtype.bytes(), &sort.dims)?);
         let axis = sort.axis as usize;
         let sorted = match sort.indices {
             None => oracle::order::sort(&x, axis, sort.descending),

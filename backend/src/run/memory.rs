@@ -31,6 +31,14 @@ pub struct Usage {
     pub fresh: u64,
 }
 
+/// Types of which every bit pattern is a value.
+pub(crate) trait Plain: Copy {}
+
+impl Plain for u8 {}
+impl Plain for u16 {}
+impl Plain for u32 {}
+impl Plain for u64 {}
+
 /// The blocks of one device.
 pub(crate) struct Pool {
     limit: Option<u64>,
@@ -225,11 +233,12 @@ impl Buffer {
         !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed)
     }
 
-    /// Its bytes.  Nobody may be writing: readers get a buffer after the device's thread is done with it.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` bytes for as long as `self` lives; blocks are initialised by the kernel
-        // or copy that made the value before it is published.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    /// Its bytes as whole elements.  Nobody may be writing: readers get a buffer after the device's thread is done with
+    /// it.
+    pub(crate) fn elements<T: Plain>(&self) -> &[T] {
+        // SAFETY: `start` is valid for `len` bytes for as long as `self` lives and aligned to 64; every bit pattern is a
+        // value of a plain type; blocks are initialised by the kernel or copy that made the value.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<T>(), self.len / size_of::<T>()) }
     }
 
     /// Fills the beginning of a fresh buffer.

@@ -6,7 +6,7 @@ use burn_backend::{BoolStore, Bytes, DType as BurnDType, Shape, TensorData};
 use kiln_lowering::graph::Dims;
 use kiln_lowering::schedule::Layout;
 
-use super::memory::{Buffer, Pool};
+use super::memory::{Buffer, Plain, Pool};
 use crate::dtype::to_kiln;
 
 /// A buffer and where in it, in elements.
@@ -49,24 +49,35 @@ fn copy_in(pool: &Arc<Pool>, bytes: &[u8]) -> Result<Arc<Buffer>, String> {
 /// Copies a value out, in row-major order.
 pub(crate) fn read_place(place: &Place, shape: &Shape, dtype: BurnDType) -> Result<TensorData, String> {
     let dims: Dims = shape.iter().map(|&n| n as u64).collect();
-    let mut out = gather(place, to_kiln(dtype).bytes(), &dims)?;
-    if dtype == BurnDType::Bool(BoolStore::U32) {
-        out = out.iter().flat_map(|&b| u32::from(b).to_ne_bytes()).collect();
-    }
-    TensorData::try_from_bytes(Bytes::from_bytes_vec(out), shape.clone(), dtype).map_err(|e| e.to_string())
+    let bytes = if dtype == BurnDType::Bool(BoolStore::U32) {
+        Bytes::from_elems(gather::<u8>(place, &dims)?.into_iter().map(u32::from).collect::<Vec<u32>>())
+    } else {
+        gather_bytes(place, to_kiln(dtype).bytes(), &dims)?
+    };
+    TensorData::try_from_bytes(bytes, shape.clone(), dtype).map_err(|e| e.to_string())
 }
 
-/// A value's bytes in row-major order; `width` is that of an element.
-pub(crate) fn gather(place: &Place, width: usize, dims: &[u64]) -> Result<Vec<u8>, String> {
+/// A value's bytes in row-major order; `width` is that of an element.  They are allocated as elements of that width, so
+/// that they become a vector of such elements without another copy.
+pub(crate) fn gather_bytes(place: &Place, width: usize, dims: &[u64]) -> Result<Bytes, String> {
+    Ok(match width {
+        1 => Bytes::from_elems(gather::<u8>(place, dims)?),
+        2 => Bytes::from_elems(gather::<u16>(place, dims)?),
+        4 => Bytes::from_elems(gather::<u32>(place, dims)?),
+        _ => Bytes::from_elems(gather::<u64>(place, dims)?),
+    })
+}
+
+fn gather<T: Plain>(place: &Place, dims: &[u64]) -> Result<Vec<T>, String> {
     let count = dims.iter().product::<u64>() as usize;
-    let from = place.buffer.bytes();
-    let mut out: Vec<u8> = Vec::with_capacity(count * width);
+    let from = place.buffer.elements::<T>();
+    let mut out: Vec<T> = Vec::with_capacity(count);
     if count > 0 {
         let (low, high) = extent(&place.layout, dims);
-        if low < 0 || (high as usize + 1) * width > from.len() {
-            return Err(format!("elements {low} to {high} leave a buffer of {} bytes", from.len()));
+        if low < 0 || high as usize >= from.len() {
+            return Err(format!("elements {low} to {high} leave a buffer of {}", from.len()));
         }
-        copy_rows(from, width, place.layout.offset, &place.layout.strides, dims, &mut out);
+        copy_rows(from, place.layout.offset, &place.layout.strides, dims, &mut out);
     }
     Ok(out)
 }
@@ -83,8 +94,8 @@ fn extent(layout: &Layout, dims: &[u64]) -> (i64, i64) {
 }
 
 /// Appends the elements of a strided block, the last axis innermost.
-fn copy_rows(from: &[u8], width: usize, offset: i64, strides: &[i64], dims: &[u64], out: &mut Vec<u8>) {
-    // Trailing axes without gaps are one run of bytes.
+fn copy_rows<T: Plain>(from: &[T], offset: i64, strides: &[i64], dims: &[u64], out: &mut Vec<T>) {
+    // Trailing axes without gaps are one run.
     let mut run = 1u64;
     let mut outer = dims.len();
     while outer > 0 && (strides[outer - 1] == run as i64 || dims[outer - 1] == 1) {
@@ -94,8 +105,7 @@ fn copy_rows(from: &[u8], width: usize, offset: i64, strides: &[i64], dims: &[u6
     let mut index: Dims = Dims::from_elem(0, outer);
     let mut at = offset;
     loop {
-        let start = at as usize * width;
-        out.extend_from_slice(&from[start..start + run as usize * width]);
+        out.extend_from_slice(&from[at as usize..][..run as usize]);
         let mut axis = outer;
         loop {
             if axis == 0 {
