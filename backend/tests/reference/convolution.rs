@@ -5,7 +5,9 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, Un
 use crate::{agree, floats, read_float};
 
 /// Stride, padding, dilation, groups.
-const TWO: &[([usize; 2], [usize; 2], [usize; 2], usize)] = &[
+type Options = ([usize; 2], [usize; 2], [usize; 2], usize);
+
+const TWO: &[Options] = &[
     ([1, 1], [0, 0], [1, 1], 1),
     ([1, 1], [1, 1], [1, 1], 1),
     ([2, 1], [1, 2], [1, 1], 1),

@@ -1,8 +1,13 @@
 //! Arithmetic, comparison, functions, powers, masks and casts.
 
+use burn_backend::tensor::{FloatTensor, IntTensor};
 use burn_backend::{BoolStore, FloatDType, IntDType, Scalar, TensorData};
 
 use crate::{agree, bools, floats, ints, read_bool, read_float, read_int};
+
+type Map<T> = fn(T) -> T;
+type Pair<T> = fn(T, T) -> T;
+type With<T> = fn(T, Scalar) -> T;
 
 const S: &[usize] = &[3, 1, 5];
 const R: &[usize] = &[1, 4, 5];
@@ -10,14 +15,14 @@ const R: &[usize] = &[1, 4, 5];
 agree! {
     fn arithmetic<B>(d) within 1e-6 {
         let (a, b) = (floats::<B>(S, 1, d), floats::<B>(R, 2, d));
-        let ops: [fn(B::FloatTensorPrimitive, B::FloatTensorPrimitive) -> B::FloatTensorPrimitive; 6] =
+        let ops: [Pair<FloatTensor<B>>; 6] =
             [B::float_add, B::float_sub, B::float_mul, B::float_div, B::float_atan2, B::float_hypot];
         ops.iter().map(|op| read_float::<B>(op(a.clone(), b.clone()))).collect()
     }
 
     fn arithmetic_with_numbers<B>(d) within 1e-6 {
         let a = floats::<B>(&[33], 1, d);
-        let ops: [fn(B::FloatTensorPrimitive, Scalar) -> B::FloatTensorPrimitive; 8] = [
+        let ops: [With<FloatTensor<B>>; 8] = [
             B::float_add_scalar, B::float_sub_scalar, B::float_mul_scalar, B::float_div_scalar,
             B::float_remainder_scalar, B::float_clamp_min, B::float_clamp_max, B::float_powf_scalar,
         ];
@@ -44,14 +49,14 @@ agree! {
         let x = floats::<B>(&[129], 3, d);
         let positive = B::float_add_scalar(B::float_abs(x.clone()), Scalar::Float(0.25));
         let small = B::float_div_scalar(x.clone(), Scalar::Float(2.5));
-        let ops: [fn(B::FloatTensorPrimitive) -> B::FloatTensorPrimitive; 17] = [
+        let ops: [Map<FloatTensor<B>>; 17] = [
             B::float_exp, B::float_cos, B::float_sin, B::float_tanh, B::float_sinh, B::float_cosh, B::float_erf,
             B::float_floor, B::float_ceil, B::float_trunc, B::float_round, B::float_abs, B::float_neg, B::float_sign,
             B::float_atan, B::float_asinh, B::float_tan,
         ];
-        let logs: [fn(B::FloatTensorPrimitive) -> B::FloatTensorPrimitive; 4] =
+        let logs: [Map<FloatTensor<B>>; 4] =
             [B::float_log, B::float_log1p, B::float_sqrt, B::float_recip];
-        let arcs: [fn(B::FloatTensorPrimitive) -> B::FloatTensorPrimitive; 3] =
+        let arcs: [Map<FloatTensor<B>>; 3] =
             [B::float_asin, B::float_acos, B::float_atanh];
         let all = ops.iter().map(|op| op(x.clone()));
         let all = all.chain(logs.iter().map(|op| op(positive.clone())));
@@ -73,11 +78,11 @@ agree! {
 
     fn integers<B>(d) within 0.0 {
         let (a, b) = (ints::<B>(S, -50, 50, 1, d), ints::<B>(R, 1, 9, 2, d));
-        let ops: [fn(B::IntTensorPrimitive, B::IntTensorPrimitive) -> B::IntTensorPrimitive; 8] = [
+        let ops: [Pair<IntTensor<B>>; 8] = [
             B::int_add, B::int_sub, B::int_mul, B::int_div, B::int_remainder, B::bitwise_and, B::bitwise_or,
             B::bitwise_xor,
         ];
-        let with: [fn(B::IntTensorPrimitive, Scalar) -> B::IntTensorPrimitive; 10] = [
+        let with: [With<IntTensor<B>>; 10] = [
             B::int_add_scalar, B::int_sub_scalar, B::int_mul_scalar, B::int_div_scalar, B::int_remainder_scalar,
             B::int_powi_scalar, B::bitwise_left_shift_scalar, B::bitwise_right_shift_scalar, B::bitwise_and_scalar,
             B::int_clamp_min,

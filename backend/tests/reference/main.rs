@@ -19,54 +19,54 @@ use burn_kiln::KilnDevice;
 use burn_ndarray::NdArrayDevice;
 
 /// Numbers that repeat themselves only after 2³¹ − 1 draws (Park and Miller).
-pub struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
-    pub fn new(seed: u64) -> Draw {
+    pub(crate) fn new(seed: u64) -> Draw {
         Draw(seed * 7919 + 12345)
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0 * 48271 % 2_147_483_647;
         self.0 % bound
     }
 }
 
 /// Floats in [−2, 2], multiples of 1/64, as f32.
-pub fn floats<B: Backend>(shape: &[usize], seed: u64, device: &B::Device) -> B::FloatTensorPrimitive {
+pub(crate) fn floats<B: Backend>(shape: &[usize], seed: u64, device: &B::Device) -> B::FloatTensorPrimitive {
     let mut draw = Draw::new(seed);
     let values: Vec<f32> = (0..shape.iter().product()).map(|_| (draw.below(257) as f32 - 128.0) / 64.0).collect();
     B::float_from_data(TensorData::new(values, Shape::from(shape.to_vec())), device)
 }
 
 /// Integers in `low..high`, as i32.
-pub fn ints<B: Backend>(shape: &[usize], low: i32, high: i32, seed: u64, device: &B::Device) -> B::IntTensorPrimitive {
+pub(crate) fn ints<B: Backend>(shape: &[usize], low: i32, high: i32, seed: u64, device: &B::Device) -> B::IntTensorPrimitive {
     let mut draw = Draw::new(seed);
     let values: Vec<i32> = (0..shape.iter().product()).map(|_| low + draw.below((high - low) as u64) as i32).collect();
     B::int_from_data(TensorData::new(values, Shape::from(shape.to_vec())), device)
 }
 
 /// Truth values.
-pub fn bools<B: Backend>(shape: &[usize], seed: u64, device: &B::Device) -> B::BoolTensorPrimitive {
+pub(crate) fn bools<B: Backend>(shape: &[usize], seed: u64, device: &B::Device) -> B::BoolTensorPrimitive {
     let mut draw = Draw::new(seed);
     let values: Vec<bool> = (0..shape.iter().product()).map(|_| draw.below(2) == 1).collect();
     B::bool_from_data(TensorData::new(values, Shape::from(shape.to_vec())), device)
 }
 
-pub fn read_float<B: Backend>(x: B::FloatTensorPrimitive) -> TensorData {
+pub(crate) fn read_float<B: Backend>(x: B::FloatTensorPrimitive) -> TensorData {
     read_sync(B::float_into_data(x)).expect("floats can be read")
 }
 
-pub fn read_int<B: Backend>(x: B::IntTensorPrimitive) -> TensorData {
+pub(crate) fn read_int<B: Backend>(x: B::IntTensorPrimitive) -> TensorData {
     read_sync(B::int_into_data(x)).expect("integers can be read")
 }
 
-pub fn read_bool<B: Backend>(x: B::BoolTensorPrimitive) -> TensorData {
+pub(crate) fn read_bool<B: Backend>(x: B::BoolTensorPrimitive) -> TensorData {
     read_sync(B::bool_into_data(x)).expect("truth values can be read")
 }
 
 /// How results may differ: relative to the greater of 1 and the magnitude.
-pub fn compare(name: &str, kiln: &[TensorData], reference: &[TensorData], tolerance: f64) {
+pub(crate) fn compare(name: &str, kiln: &[TensorData], reference: &[TensorData], tolerance: f64) {
     assert_eq!(kiln.len(), reference.len(), "{name}: number of results");
     for (i, (a, b)) in kiln.iter().zip(reference).enumerate() {
         assert_eq!(a.shape(), b.shape(), "{name}: shape of result {i}");
@@ -86,11 +86,11 @@ fn class(dtype: DType) -> impl Debug + PartialEq {
     }
 }
 
-pub fn kiln() -> KilnDevice {
+pub(crate) fn kiln() -> KilnDevice {
     KilnDevice::Cpu
 }
 
-pub fn ndarray() -> NdArrayDevice {
+pub(crate) fn ndarray() -> NdArrayDevice {
     NdArrayDevice::Cpu
 }
 

@@ -5,7 +5,9 @@ use burn_backend::IntDType;
 use crate::{agree, floats, read_float, read_int};
 
 /// Kernel, stride, padding, dilation, ceil mode.
-const POOLS: &[([usize; 2], [usize; 2], [usize; 2], [usize; 2], bool)] = &[
+type Options = ([usize; 2], [usize; 2], [usize; 2], [usize; 2], bool);
+
+const POOLS: &[Options] = &[
     ([2, 2], [2, 2], [0, 0], [1, 1], false),
     ([3, 3], [2, 2], [1, 1], [1, 1], false),
     ([3, 2], [1, 3], [1, 0], [1, 1], false),
