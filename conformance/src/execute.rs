@@ -116,7 +116,8 @@ impl Run<'_> {
         let len = self.bytes(buffer);
         let memory = match self.plan.buffers[buffer].takes {
             Some(old) => {
-                let memory = self.memory[old].take().ok_or_else(|| format!("{buffer} takes {old}, which has no memory"))?;
+                let memory =
+                    self.memory[old].take().ok_or_else(|| format!("{buffer} takes {old}, which has no memory"))?;
                 if memory.len < len {
                     return Err(format!("{buffer} takes {old}, which is too small"));
                 }
@@ -142,7 +143,9 @@ impl Run<'_> {
                 let code = self.launch(*program, *grid, args, slots)?;
                 match code {
                     0 => Ok(()),
-                    code => Err(checks.get(code as usize - 1).cloned().unwrap_or_else(|| format!("unknown check {code}"))),
+                    code => {
+                        Err(checks.get(code as usize - 1).cloned().unwrap_or_else(|| format!("unknown check {code}")))
+                    }
                 }
             }
             Step::Gemm(gemm) => self.gemm(gemm),

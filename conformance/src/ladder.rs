@@ -73,11 +73,13 @@ pub fn check(case: &Case, setting: &Setting) -> Result<(), String> {
         }
         for fuse in [true, false] {
             let how = if fuse { "fused" } else { "not fused" };
-            let outputs = setting.run(case, &case.graph, fuse, machine).map_err(|e| format!("on {name}, {how}: {e}"))?;
+            let outputs =
+                setting.run(case, &case.graph, fuse, machine).map_err(|e| format!("on {name}, {how}: {e}"))?;
             for (got, &node) in outputs.iter().zip(&case.graph.outputs) {
                 let want = &values[node.as_u32() as usize];
                 // The library's order of sums may depend on what lies around a product.
-                same(got, want).map_err(|e| format!("on {name}, {how}, against all nodes: {}\n{e}", line(&every, node)))?;
+                same(got, want)
+                    .map_err(|e| format!("on {name}, {how}, against all nodes: {}\n{e}", line(&every, node)))?;
             }
         }
         before = Some((name, values));

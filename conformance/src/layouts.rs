@@ -1,8 +1,8 @@
 //! Ways to lay a tensor out in a buffer: what the elements mean is the same for all of them.
 
-use kiln_lowering::graph::array::coordinates;
-use kiln_lowering::graph::arbitrary::Draws;
 use kiln_lowering::graph::Array;
+use kiln_lowering::graph::arbitrary::Draws;
+use kiln_lowering::graph::array::coordinates;
 use kiln_lowering::schedule::{InputData, Layout};
 
 /// How inputs are laid out.

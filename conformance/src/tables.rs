@@ -25,7 +25,8 @@ pub enum Shape {
 
 impl Shape {
     /// Every kind of operand.
-    pub const ALL: &[Shape] = &[Shape::Specials, Shape::Strided, Shape::Broadcast, Shape::Empty, Shape::One, Shape::Odd];
+    pub const ALL: &[Shape] =
+        &[Shape::Specials, Shape::Strided, Shape::Broadcast, Shape::Empty, Shape::One, Shape::Odd];
 }
 
 /// A case in the making.
@@ -87,7 +88,11 @@ fn operands(t: &mut Table, row: &Row, dtype: DType, shape: Shape, draws: &mut Dr
                 Shape::Strided => {
                     let x = t.input(fill(draws, of, &[9, 140], Fill::Special));
                     let rows = SliceDim { start: 8, len: 5, step: -2 };
-                    let columns = if i == 0 { SliceDim { start: 1, len: 67, step: 2 } } else { SliceDim { start: 139, len: 67, step: -1 } };
+                    let columns = if i == 0 {
+                        SliceDim { start: 1, len: 67, step: 2 }
+                    } else {
+                        SliceDim { start: 139, len: 67, step: -1 }
+                    };
                     t.graph.slice(x, &[rows, columns])
                 }
                 Shape::Broadcast => {
@@ -115,7 +120,9 @@ pub fn pointwise(op: Pointwise, dtype: DType, shape: Shape) -> Option<Case> {
         Some(_) => vec![t.graph.map(op, &args)],
         None => {
             let to = DType::ALL.iter().copied().filter(|&to| to != dtype);
-            let fits = |to: &DType| op == Pointwise::Cast || to.bits() == dtype.bits() && *to != DType::Bool && dtype != DType::Bool;
+            let fits = |to: &DType| {
+                op == Pointwise::Cast || to.bits() == dtype.bits() && *to != DType::Bool && dtype != DType::Bool
+            };
             to.filter(fits).map(|to| t.graph.convert(op, args[0], to)).collect()
         }
     };

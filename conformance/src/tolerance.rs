@@ -162,16 +162,17 @@ fn products(data: &NodeData, x: &Array) -> Bounds {
     let terms = terms(data, x) as f64;
     // Whatever the order, partial products lie between those of the factors below 1 and of those above.  A zero is left
     // out of the lower bound: what it makes zero is exact.
-    let (low, high) = (
-        magnitudes(|x| if x > 0.0 && x < 1.0 { x } else { 1.0 }),
-        magnitudes(|x| if x > 1.0 { x } else { 1.0 }),
-    );
+    let (low, high) =
+        (magnitudes(|x| if x > 0.0 && x < 1.0 { x } else { 1.0 }), magnitudes(|x| if x > 1.0 { x } else { 1.0 }));
     let values = wide(data, &[&Array::from_floats(DType::F64, &x.dims, &x.floats())]);
     let each = values.iter().zip(low.iter().zip(&high)).map(|(&value, (&low, &high))| {
         if low < least(inside) || high > greatest(inside) / 2.0 {
             Allowed::Anything
         } else {
-            Allowed::Absolute(value.abs() * ((terms + 1.0) * unit(inside) * 1.01 + unit(data.dtype)) + least(data.dtype) * unit(data.dtype))
+            Allowed::Absolute(
+                value.abs() * ((terms + 1.0) * unit(inside) * 1.01 + unit(data.dtype))
+                    + least(data.dtype) * unit(data.dtype),
+            )
         }
     });
     Bounds::Each(each.collect())

@@ -24,13 +24,17 @@ fn graphs_mean_the_same_on_every_target() {
 
 #[test]
 fn small_graphs_mean_the_same_on_every_target() {
-    climb("small graphs", 10_000..10_150, &Wishes { nodes: 3, elements: 600, ..Wishes::default() }, |_| Setting::default());
+    climb("small graphs", 10_000..10_150, &Wishes { nodes: 3, elements: 600, ..Wishes::default() }, |_| {
+        Setting::default()
+    });
 }
 
 #[test]
 fn layouts_of_inputs_do_not_matter() {
     let wishes = Wishes { nodes: 6, ..Wishes::default() };
-    climb("graphs on laid out inputs", 20_000..20_050, &wishes, |seed| {
-        Setting { lay: Lay::ALL[seed as usize % Lay::ALL.len()], seed, ..Setting::default() }
+    climb("graphs on laid out inputs", 20_000..20_050, &wishes, |seed| Setting {
+        lay: Lay::ALL[seed as usize % Lay::ALL.len()],
+        seed,
+        ..Setting::default()
     });
 }

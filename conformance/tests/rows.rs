@@ -13,7 +13,8 @@ fn all(cases: Vec<(String, Case)>) -> usize {
     let parts: Vec<&[(String, Case)]> = cases.chunks(cases.len().div_ceil(2).max(1)).collect();
     let failures: Vec<String> = std::thread::scope(|scope| {
         let run = |part: &[(String, Case)]| -> Vec<String> {
-            let failed = |(name, case): &(String, Case)| Some(format!("{name}: {}", check(case, &Setting::default()).err()?));
+            let failed =
+                |(name, case): &(String, Case)| Some(format!("{name}: {}", check(case, &Setting::default()).err()?));
             part.iter().filter_map(failed).collect()
         };
         let threads: Vec<_> = parts.iter().map(|part| scope.spawn(move || run(part))).collect();
@@ -68,7 +69,10 @@ fn sums_of_16_bit_floats_pass_their_own_range() {
             let ones = Array::from_floats(dtype, &[len], &vec![1.0; len as usize]);
             let mixed: Vec<f64> = (0..len).map(|i| if 2 * i < len { 1.0 } else { -1.0 }).collect();
             cases.push((format!("{dtype} ones {len}"), tables::reduced_row(Reduction::Sum, ones)));
-            cases.push((format!("{dtype} ones and minus ones {len}"), tables::reduced_row(Reduction::Sum, Array::from_floats(dtype, &[len], &mixed))));
+            cases.push((
+                format!("{dtype} ones and minus ones {len}"),
+                tables::reduced_row(Reduction::Sum, Array::from_floats(dtype, &[len], &mixed)),
+            ));
         }
     }
     all(cases);

@@ -180,12 +180,7 @@ mod tests {
             let a: Vec<f32> = (0..batch * m * k).map(|i| (i % 13) as f32 - 6.5).collect();
             // `b` is stored transposed.
             let b: Vec<f32> = (0..batch * n * k).map(|i| 0.1 * (i % 7) as f32).collect();
-            let sizes = Sizes {
-                m,
-                n,
-                k,
-                strides: [[0, m * k, k, 1], [0, n * k, 1, k], [0, m * n, n, 1]],
-            };
+            let sizes = Sizes { m, n, k, strides: [[0, m * k, k, 1], [0, n * k, 1, k], [0, m * n, n, 1]] };
             for config in Matmul::space() {
                 let program = config.program(Operands { dtype: DType::F32, index: DType::I32 });
                 assert_eq!(kiln_lowering::tile::verify(&program), vec![]);

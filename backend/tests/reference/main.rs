@@ -40,7 +40,13 @@ pub(crate) fn floats<B: Backend>(shape: &[usize], seed: u64, device: &B::Device)
 }
 
 /// Integers in `low..high`, as i32.
-pub(crate) fn ints<B: Backend>(shape: &[usize], low: i32, high: i32, seed: u64, device: &B::Device) -> B::IntTensorPrimitive {
+pub(crate) fn ints<B: Backend>(
+    shape: &[usize],
+    low: i32,
+    high: i32,
+    seed: u64,
+    device: &B::Device,
+) -> B::IntTensorPrimitive {
     let mut draw = Draw::new(seed);
     let values: Vec<i32> = (0..shape.iter().product()).map(|_| low + draw.below((high - low) as u64) as i32).collect();
     B::int_from_data(TensorData::new(values, Shape::from(shape.to_vec())), device)

@@ -12,11 +12,8 @@ use super::{Argument, Machine};
 
 /// The host.
 pub fn machine() -> Option<&'static dyn Machine> {
-    static HOST: LazyLock<Host> = LazyLock::new(|| Host {
-        compiler: Compiler::new(&host::spec()),
-        pool: Pool::new(),
-        kernels: Mutex::default(),
-    });
+    static HOST: LazyLock<Host> =
+        LazyLock::new(|| Host { compiler: Compiler::new(&host::spec()), pool: Pool::new(), kernels: Mutex::default() });
     Some(&*HOST)
 }
 

@@ -31,7 +31,8 @@ impl Machine for Interp {
             })
             .collect();
         let options = interp::Options { races: true, steps: None };
-        let report = interp::launch_with(&program, grid, &mut args, options).map_err(|fault| format!("{fault}\n{program}"))?;
+        let report =
+            interp::launch_with(&program, grid, &mut args, options).map_err(|fault| format!("{fault}\n{program}"))?;
         Ok(report.checks.first().copied().unwrap_or(0))
     }
 }

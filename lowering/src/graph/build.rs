@@ -174,7 +174,11 @@ impl Graph {
             .dims(x)
             .iter()
             .enumerate()
-            .map(|(i, &n)| if i == axis { SliceDim { start, len, step: 1 } } else { SliceDim { start: 0, len: n, step: 1 } })
+            .map(
+                |(i, &n)| {
+                    if i == axis { SliceDim { start, len, step: 1 } } else { SliceDim { start: 0, len: n, step: 1 } }
+                },
+            )
             .collect();
         self.slice(x, &ranges)
     }
@@ -200,7 +204,8 @@ impl Graph {
         if pads.iter().zip(&from).all(|(p, &n)| p.low == 0 && p.high == 0 && (p.interior == 0 || n <= 1)) {
             return x;
         }
-        let dims = pads.iter().zip(&from).map(|(p, &n)| p.low + n + p.interior * n.saturating_sub(1) + p.high).collect();
+        let dims =
+            pads.iter().zip(&from).map(|(p, &n)| p.low + n + p.interior * n.saturating_sub(1) + p.high).collect();
         let dtype = self.dtype(x);
         self.push(Op::Move(Movement::Pad { dims: SmallVec::from_slice(pads), fill }), &[x], dtype, dims)
     }

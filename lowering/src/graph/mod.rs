@@ -14,6 +14,8 @@ pub mod verify;
 
 pub use array::Array;
 pub use canonical::Canonical;
-pub use ir::{Dims, Dist, Graph, Index, Movement, Node, NodeData, Op, PadDim, Reduction, Slot, SliceDim, Update, WindowDim};
+pub use ir::{
+    Dims, Dist, Graph, Index, Movement, Node, NodeData, Op, PadDim, Reduction, SliceDim, Slot, Update, WindowDim,
+};
 pub use parse::ParseError;
 pub use verify::verify;

@@ -140,9 +140,7 @@ impl NodeData {
             }
             Movement::Window(windows) => {
                 write!(f, "window ")?;
-                brackets(f, windows, |f, w| {
-                    write!(f, "{}:{}:{}:{}:{}", w.axis, w.count, w.size, w.step, w.dilation)
-                })
+                brackets(f, windows, |f, w| write!(f, "{}:{}:{}:{}:{}", w.axis, w.count, w.size, w.step, w.dilation))
             }
         }
     }
@@ -168,7 +166,11 @@ fn literal(f: &mut Formatter<'_>, dtype: DType, bits: u64) -> fmt::Result {
     }
 }
 
-fn brackets<T>(f: &mut Formatter<'_>, items: &[T], item: impl Fn(&mut Formatter<'_>, &T) -> fmt::Result) -> fmt::Result {
+fn brackets<T>(
+    f: &mut Formatter<'_>,
+    items: &[T],
+    item: impl Fn(&mut Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
     write!(f, "[")?;
     list(f, "", items, item)?;
     write!(f, "]")
@@ -176,7 +178,10 @@ fn brackets<T>(f: &mut Formatter<'_>, items: &[T], item: impl Fn(&mut Formatter<
 
 /// Items with commas between them, `before` ahead of the first.
 fn list<T>(
-    f: &mut Formatter<'_>, before: &str, items: &[T], item: impl Fn(&mut Formatter<'_>, &T) -> fmt::Result,
+    f: &mut Formatter<'_>,
+    before: &str,
+    items: &[T],
+    item: impl Fn(&mut Formatter<'_>, &T) -> fmt::Result,
 ) -> fmt::Result {
     for (i, x) in items.iter().enumerate() {
         write!(f, "{}", if i == 0 { before } else { ", " })?;

@@ -183,7 +183,9 @@ mod tests {
                     // The boundary halfway to the next code, and its neighbours on both sides.
                     let next = scalar::cast(small, dtype, code ^ 1);
                     let half = at / 2 + next / 2 + (at & next & 1);
-                    out.extend([-1i64, 0, 1].iter().flat_map(|d| [at, half].map(|x| x.wrapping_add_signed(*d) & dtype.mask())));
+                    out.extend(
+                        [-1i64, 0, 1].iter().flat_map(|d| [at, half].map(|x| x.wrapping_add_signed(*d) & dtype.mask())),
+                    );
                 }
             }
         } else {

@@ -25,17 +25,8 @@ pub struct Pass {
 }
 
 /// All rewrites, in order.  Folding comes before the casts are taken apart, where it still sees them, and after.
-pub const PASSES: &[Pass] = &[
-    fold::PASS,
-    widen::PASS,
-    expand::PASS,
-    fold::PASS,
-    casts::PASS,
-    fold::PASS,
-    cse::PASS,
-    licm::PASS,
-    dce::PASS,
-];
+pub const PASSES: &[Pass] =
+    &[fold::PASS, widen::PASS, expand::PASS, fold::PASS, casts::PASS, fold::PASS, cse::PASS, licm::PASS, dce::PASS];
 
 /// Runs every pass; `see` is shown the program after each one.
 pub fn run(program: &mut Program, see: &mut dyn FnMut(&'static str, &Program)) {

@@ -7,7 +7,8 @@ use crate::tile::{Program, parse, verify};
 
 /// A valid program with a buffer of each kind that tests use.
 pub(super) fn program(body: &str) -> Program {
-    let params = "p0: f32 buffer, p1: f32 buffer out, p2: i32 scalar, p3: bool scalar, p4: bf16 buffer, p5: bf16 buffer out";
+    let params =
+        "p0: f32 buffer, p1: f32 buffer out, p2: i32 scalar, p3: bool scalar, p4: bf16 buffer, p5: bf16 buffer out";
     let text = format!("program t({params}) {{\n{body}\n}}");
     let program = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let found: Vec<String> = verify(&program).iter().map(ToString::to_string).collect();

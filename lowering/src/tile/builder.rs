@@ -290,7 +290,11 @@ impl Builder {
     pub fn dot(&mut self, a: Value, b: Value, acc: Value, precision: Precision) -> Value {
         let ty = self.ty(acc).clone();
         assert_eq!(self.ty(a).shape[1], self.ty(b).shape[0], "dot: inner extents differ");
-        assert_eq!(ty.shape.as_slice(), [self.ty(a).shape[0], self.ty(b).shape[1]], "dot: accumulator has another shape");
+        assert_eq!(
+            ty.shape.as_slice(),
+            [self.ty(a).shape[0], self.ty(b).shape[1]],
+            "dot: accumulator has another shape"
+        );
         self.push1(Op::Dot(precision), &[a, b, acc], ty)
     }
 
@@ -329,11 +333,7 @@ impl Builder {
         self.push(Op::If { then, other }, &[condition], &types)
     }
 
-    fn block(
-        &mut self,
-        params: &[Type],
-        fill: impl FnOnce(&mut Builder, &[Value]) -> SmallVec<[Value; 2]>,
-    ) -> Block {
+    fn block(&mut self, params: &[Type], fill: impl FnOnce(&mut Builder, &[Value]) -> SmallVec<[Value; 2]>) -> Block {
         let (open, params) = self.open(params);
         let yields = fill(self, &params);
         self.close(open, &yields)

@@ -116,7 +116,15 @@ pub fn constant(dtype: DType, bits: u64) -> String {
     }
     let finite = |text: String, is_nan: bool| if is_nan { hex.clone() } else { text };
     match (dtype, dtype.class()) {
-        (DType::Bool, _) => if bits == 1 { "true".into() } else if bits == 0 { "false".into() } else { hex },
+        (DType::Bool, _) => {
+            if bits == 1 {
+                "true".into()
+            } else if bits == 0 {
+                "false".into()
+            } else {
+                hex
+            }
+        }
         (DType::F64, _) => {
             let x = f64::from_bits(bits);
             finite(format!("{x:?}"), x.is_nan())

@@ -7,9 +7,7 @@ use super::draws::Draws;
 use super::{Case, Wishes};
 use crate::dtype::{Class, DType};
 use crate::graph::array::Array;
-use crate::graph::ir::{
-    Dims, Dist, Graph, Index, Node, Op, PadDim, Reduction, SliceDim, Update, WindowDim,
-};
+use crate::graph::ir::{Dims, Dist, Graph, Index, Node, Op, PadDim, Reduction, SliceDim, Update, WindowDim};
 use crate::graph::number;
 use crate::op::Pointwise;
 use crate::op::pointwise::Takes;
@@ -120,7 +118,8 @@ impl Maker {
     }
 
     fn fits(&self, dims: &[u64]) -> bool {
-        dims.len() <= 6 && dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d.max(1))).is_some_and(|n| n <= self.wishes.elements)
+        dims.len() <= 6
+            && dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d.max(1))).is_some_and(|n| n <= self.wishes.elements)
     }
 
     fn dims(&mut self) -> Dims {

@@ -100,7 +100,13 @@ impl Fold {
             State::Sum(sum) => number::from_f64(to, sum.value()),
             State::Float(product) => number::from_f64(to, *product),
             State::Int(total) => number::from_int(to, *total),
-            State::Best(Some((at, bits))) => if self.kind.is_arg() { number::from_int(to, *at as i128) } else { *bits },
+            State::Best(Some((at, bits))) => {
+                if self.kind.is_arg() {
+                    number::from_int(to, *at as i128)
+                } else {
+                    *bits
+                }
+            }
             // Nothing to choose from; a valid graph does not ask.
             State::Best(None) => 0,
         }

@@ -35,7 +35,12 @@ impl Follow<'_> {
 
 /// Picks along an axis.
 pub fn gather(
-    node: Node, index: Index, axis: usize, x: &Array, indices: &Array, dims: &[u64],
+    node: Node,
+    index: Index,
+    axis: usize,
+    x: &Array,
+    indices: &Array,
+    dims: &[u64],
 ) -> Result<Array, OutOfRange> {
     let follow = Follow { node, index, axis, indices, extent: x.dims[axis] };
     let picked = coordinates(dims).map(|c| Ok(x.bits[place(&follow.from(&c)?, &x.dims)]));
@@ -44,7 +49,13 @@ pub fn gather(
 
 /// Puts values along an axis.
 pub fn scatter(
-    node: Node, index: Index, axis: usize, update: Update, x: &Array, indices: &Array, values: &Array,
+    node: Node,
+    index: Index,
+    axis: usize,
+    update: Update,
+    x: &Array,
+    indices: &Array,
+    values: &Array,
 ) -> Result<Array, OutOfRange> {
     let follow = Follow { node, index, axis, indices, extent: x.dims[axis] };
     let mut out = x.clone();

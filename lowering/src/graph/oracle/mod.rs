@@ -12,8 +12,8 @@ use super::array::{Array, coordinates};
 use super::ir::{Dist, Graph, Node, NodeData, Op};
 use super::{number, random};
 use crate::dtype::DType;
-use crate::op::pointwise::Oracle;
 use crate::op::Pointwise;
+use crate::op::pointwise::Oracle;
 
 /// An index that a gather or scatter cannot follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,7 +47,13 @@ pub fn run(graph: &Graph, inputs: &[Array], slots: &[u64]) -> Result<Vec<Array>,
 }
 
 /// The value of one node from those of its operands.
-pub fn step(node: Node, data: &NodeData, args: &[&Array], inputs: &[Array], slots: &[u64]) -> Result<Array, OutOfRange> {
+pub fn step(
+    node: Node,
+    data: &NodeData,
+    args: &[&Array],
+    inputs: &[Array],
+    slots: &[u64],
+) -> Result<Array, OutOfRange> {
     let (dtype, dims) = (data.dtype, data.dims.as_slice());
     let fill = |bits| Array::from_fn(dtype, dims, |_| bits);
     Ok(match &data.op {

@@ -22,7 +22,12 @@ fn lines(x: &Array, axis: usize, descending: bool) -> Vec<(Vec<usize>, Vec<usize
     one[axis] = one[axis].min(1);
     let line = |c: &[u64]| {
         let mut c = crate::graph::Dims::from_slice(c);
-        let places: Vec<usize> = (0..x.dims[axis]).map(|i| { c[axis] = i; place(&c, &x.dims) }).collect();
+        let places: Vec<usize> = (0..x.dims[axis])
+            .map(|i| {
+                c[axis] = i;
+                place(&c, &x.dims)
+            })
+            .collect();
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by(|&i, &j| {
             let ascending = compare(x.dtype, x.bits[places[i]], x.bits[places[j]]);

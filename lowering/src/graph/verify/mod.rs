@@ -280,7 +280,10 @@ impl Check<'_> {
         }
         let mut wanted = a.dims.clone();
         wanted[rank - 2..].copy_from_slice(&b.dims[rank - 2..]);
-        self.operand_dims(1, wanted.clone().into_iter().enumerate().map(|(i, n)| if i == rank - 2 { right } else { n }).collect());
+        self.operand_dims(
+            1,
+            wanted.clone().into_iter().enumerate().map(|(i, n)| if i == rank - 2 { right } else { n }).collect(),
+        );
         wanted[rank - 2] = a.dims[rank - 2];
         self.result_dims(wanted);
     }

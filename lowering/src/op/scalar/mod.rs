@@ -64,11 +64,7 @@ fn each(x: &[u64], f: impl Fn(u64) -> u64) -> Vec<u64> {
 }
 
 /// Computes an expansion row by row; all operands are of type `from`.
-pub fn expand(
-    expansion: impl FnOnce(&mut dyn Expander, &[Term]) -> Term,
-    from: DType,
-    args: &[&[u64]],
-) -> Vec<u64> {
+pub fn expand(expansion: impl FnOnce(&mut dyn Expander, &[Term]) -> Term, from: DType, args: &[&[u64]]) -> Vec<u64> {
     let mut evaluator = Evaluator { values: Vec::new(), len: args[0].len() };
     let terms: Vec<Term> = args.iter().map(|a| evaluator.push(from, a.to_vec())).collect();
     let result = expansion(&mut evaluator, &terms);

@@ -7,7 +7,21 @@ use crate::op::pointwise::{Gives, Lower, Oracle, TABLE};
 /// Bit patterns at the edges of a type.
 fn edges(dtype: DType) -> Vec<u64> {
     let floats = [
-        0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.7, 1e-40, 1e20, -1e20, 65504.0, f64::INFINITY, f64::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        1.5,
+        2.5,
+        -2.5,
+        3.7,
+        1e-40,
+        1e20,
+        -1e20,
+        65504.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
         f64::NAN,
     ];
     match dtype.class() {
@@ -59,7 +73,8 @@ fn native_rows_on_floats_are_their_oracle_rounded() {
                     }
                     // Computed in f32, then rounded: the definition for 16-bit floats.
                     let want = cast(DType::F64, dtype.compute(), want.to_bits());
-                    let want = if row.gives == Gives::Bool { u64::from(want != 0) } else { cast(dtype.compute(), to, want) };
+                    let want =
+                        if row.gives == Gives::Bool { u64::from(want != 0) } else { cast(dtype.compute(), to, want) };
                     assert_eq!(got, want, "{} {dtype} {args:?}", row.name);
                 }
             }

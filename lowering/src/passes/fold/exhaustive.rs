@@ -41,7 +41,8 @@ fn keeps(program: &Program, dtype: DType) {
         let mut bytes: Vec<u8> =
             elements(dtype).iter().flat_map(|x| x.to_le_bytes().into_iter().take(dtype.bytes())).collect();
         let mut out = vec![0; N * to.bytes()];
-        launch(program, [1; 3], &mut [Arg::Buffer(&mut bytes), Arg::Buffer(&mut out)]).unwrap_or_else(|fault| panic!("{fault}\n{program}"));
+        launch(program, [1; 3], &mut [Arg::Buffer(&mut bytes), Arg::Buffer(&mut out)])
+            .unwrap_or_else(|fault| panic!("{fault}\n{program}"));
         out.chunks(to.bytes()).map(|c| c.iter().rev().fold(0, |w, &b| w << 8 | u64::from(b))).collect()
     };
     for ((x, want), got) in elements(dtype).into_iter().zip(run(program)).zip(run(&folded)) {

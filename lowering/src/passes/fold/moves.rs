@@ -50,6 +50,7 @@ pub(super) fn in_a_row(rewriter: &mut Rewriter<'_>, inst: &InstData) -> Option<R
     };
     let x = inner.args[0];
     let ty = rewriter.ty(inst.results[0]).clone();
-    let same = *rewriter.ty(x) == ty && !matches!(&op, Op::Trans(p) if p.iter().enumerate().any(|(i, &p)| i != usize::from(p)));
+    let same = *rewriter.ty(x) == ty
+        && !matches!(&op, Op::Trans(p) if p.iter().enumerate().any(|(i, &p)| i != usize::from(p)));
     Some(smallvec![if same { x } else { rewriter.push(op, &[x], ty) }])
 }

@@ -42,7 +42,10 @@ impl Machine<'_, '_> {
             // Each outer row holds `n · inner` elements: first those of the left operands, then those of the right.
             let half = n / 2 * inner;
             let part = |from: usize| -> Vec<Vec<u64>> {
-                tiles.iter().map(|t| t.chunks(2 * half).flat_map(|row| &row[from..from + half]).copied().collect()).collect()
+                tiles
+                    .iter()
+                    .map(|t| t.chunks(2 * half).flat_map(|row| &row[from..from + half]).copied().collect())
+                    .collect()
             };
             let (left, right) = (part(0), part(half));
             tiles = self.combine(block, left, right);
@@ -68,7 +71,10 @@ impl Machine<'_, '_> {
         while d < n {
             let (kept, shift) = (n * inner - d * inner, d * inner);
             let part = |from: usize| -> Vec<Vec<u64>> {
-                tiles.iter().map(|t| t.chunks(n * inner).flat_map(|row| &row[from..from + kept]).copied().collect()).collect()
+                tiles
+                    .iter()
+                    .map(|t| t.chunks(n * inner).flat_map(|row| &row[from..from + kept]).copied().collect())
+                    .collect()
             };
             let (near, far) = (part(0), part(shift));
             let combined = if reverse { self.combine(block, far, near) } else { self.combine(block, near, far) };

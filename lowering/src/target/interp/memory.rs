@@ -82,7 +82,8 @@ impl<'l, 'b> Memory<'l, 'b> {
     fn element(&mut self, param: Param, offset: i64, access: Access) -> Result<usize, Cause> {
         let size = self.program.params[param].dtype.bytes();
         let length = self.bytes(param).len() / size;
-        let at = usize::try_from(offset).ok().filter(|&at| at < length).ok_or(Cause::Bounds { param, offset, length })?;
+        let at =
+            usize::try_from(offset).ok().filter(|&at| at < length).ok_or(Cause::Bounds { param, offset, length })?;
         if self.races {
             let me = self.me;
             let touch = &mut self.touches[param.as_u32() as usize][at];

@@ -53,12 +53,7 @@ pub fn launch(program: &Program, grid: [u32; 3], args: &mut [Arg<'_>]) -> Result
 }
 
 /// Runs every program of the grid, looking for more than [`launch`] does.
-pub fn launch_with(
-    program: &Program,
-    grid: [u32; 3],
-    args: &mut [Arg<'_>],
-    options: Options,
-) -> Result<Report, Fault> {
+pub fn launch_with(program: &Program, grid: [u32; 3], args: &mut [Arg<'_>], options: Options) -> Result<Report, Fault> {
     let refused = |cause| Fault { at: format!("program {}", program.name), place: None, program: [0; 3], cause };
     if let Some(violation) = verify(program).into_iter().next() {
         return Err(refused(Cause::Invalid(Box::new(violation))));

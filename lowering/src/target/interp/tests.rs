@@ -130,12 +130,16 @@ fn faults_name_the_instruction_the_program_and_what_is_wrong() {
     fault(
         "%0: i32 = program_id 0\n%1: i32 = constant 0\nstore p0 %1, %0",
         2,
-        expect!["`store p0 %1, %0` in program [1, 0, 0]: element 0 of p0 is also touched by program 0, counted along the grid"],
+        expect![
+            "`store p0 %1, %0` in program [1, 0, 0]: element 0 of p0 is also touched by program 0, counted along the grid"
+        ],
     );
     fault(
         "%0: i32 = program_id 0\n%1: i32 = constant 0\n%2: i32 = load p0 %1\nstore p0 %0, %2",
         3,
-        expect!["`%2: i32 = load p0 %1` in program [1, 0, 0]: element 0 of p0 is also touched by program 0, counted along the grid"],
+        expect![
+            "`%2: i32 = load p0 %1` in program [1, 0, 0]: element 0 of p0 is also touched by program 0, counted along the grid"
+        ],
     );
     fault(
         "%0: 4xi32 = arange\n%1: 4xi32 = constant 0\nstore p0 %1, %0",
@@ -160,7 +164,9 @@ fn faults_name_the_instruction_the_program_and_what_is_wrong() {
     fault(
         "%0: 4xi32 = arange\nstore p0 %0, %0, %0",
         1,
-        expect!["`program t` in program [0, 0, 0]: invalid program: `store p0 %0, %0, %0`: operand 2 wants 4xbool, got 4xi32"],
+        expect![
+            "`program t` in program [0, 0, 0]: invalid program: `store p0 %0, %0, %0`: operand 2 wants 4xbool, got 4xi32"
+        ],
     );
 }
 

@@ -95,7 +95,10 @@ impl Case {
                 [param, "=", ref values @ ..] => {
                     let index = program.params.keys().position(|p| p.to_string() == param);
                     let index = index.ok_or_else(|| format!("`{line}`: there is no {param}"))?;
-                    args[index] = Some(data(&program.params[Param::from_u32(index as u32)], values).ok_or_else(|| format!("`{line}`: wanted numbers of the parameter's type"))?);
+                    args[index] = Some(
+                        data(&program.params[Param::from_u32(index as u32)], values)
+                            .ok_or_else(|| format!("`{line}`: wanted numbers of the parameter's type"))?,
+                    );
                 }
                 _ => {}
             }
@@ -127,16 +130,14 @@ fn word(bytes: &[u8]) -> u64 {
 fn data(param: &ParamData, words: &[&str]) -> Option<Data> {
     let number = |word: &str| bits(param.dtype, word);
     let elements: Vec<u64> = match *words {
-        ["iota", n] => {
-            (0..n.parse().ok()?).map(|i| scalar::cast(DType::U64, param.dtype, i)).collect()
-        }
+        ["iota", n] => (0..n.parse().ok()?).map(|i| scalar::cast(DType::U64, param.dtype, i)).collect(),
         [value, "*", n] => vec![number(value)?; n.parse().ok()?],
         _ => words.iter().map(|word| number(word)).collect::<Option<_>>()?,
     };
     match param.kind {
         ParamKind::Scalar { .. } => Some(Data::Scalar(*elements.first()?)),
-        ParamKind::Buffer { .. } => {
-            Some(Data::Buffer(elements.iter().flat_map(|x| x.to_le_bytes().into_iter().take(param.dtype.bytes())).collect()))
-        }
+        ParamKind::Buffer { .. } => Some(Data::Buffer(
+            elements.iter().flat_map(|x| x.to_le_bytes().into_iter().take(param.dtype.bytes())).collect(),
+        )),
     }
 }

@@ -39,8 +39,24 @@ impl Random {
     /// An element: often small and exact, sometimes at an edge of its type, sometimes any bits.
     pub fn element(&mut self, dtype: DType) -> u64 {
         const EDGES: &[f64] = &[
-            0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, 1e-40, -1e-40, 6e-8, 65504.0, 65520.0, 3.4e38, 1e20, -1e20,
-            f64::INFINITY, f64::NEG_INFINITY, f64::NAN,
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            1.5,
+            2.5,
+            1e-40,
+            -1e-40,
+            6e-8,
+            65504.0,
+            65520.0,
+            3.4e38,
+            1e20,
+            -1e20,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
         ];
         let small = self.below(17) as i64 - 8;
         match (dtype.class(), self.below(8)) {

@@ -9,8 +9,8 @@ use crate::tile::{Atomic, Builder, Op, Precision, Type, Value};
 
 /// Every kind of step; a kind that does not fit adds nothing.
 const STEPS: &[fn(&mut Generator<'_>)] = &[
-    row, row, row, row, row, row, conversion, conversion, bitcast, moves, moves, join, split, load, reduce, reduce, scan,
-    gather, dot, repeat, branch, check, atomic,
+    row, row, row, row, row, row, conversion, conversion, bitcast, moves, moves, join, split, load, reduce, reduce,
+    scan, gather, dot, repeat, branch, check, atomic,
 ];
 
 impl Generator<'_> {

@@ -37,7 +37,8 @@ fn meaning_is_kept(case: &Case) -> Result<(), String> {
 fn shrunk(seed: u64, features: &Features) -> Result<(), String> {
     for steps in 0..=features.steps {
         let case = program(seed, &Features { steps, ..features.clone() });
-        meaning_is_kept(&case).map_err(|error| format!("seed {seed}, {steps} steps: {error}\nfrom\n{}", case.program))?;
+        meaning_is_kept(&case)
+            .map_err(|error| format!("seed {seed}, {steps} steps: {error}\nfrom\n{}", case.program))?;
     }
     Ok(())
 }
@@ -81,7 +82,8 @@ fn files_say_what_programs_give() {
         meaning_is_kept(&case).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let (results, report) = case.interpret(&case.program).unwrap();
         let given = |line: &&str| line.starts_with("//") && !line.contains(" gives ") && !line.starts_with("// checks");
-        let mut want: String = text.lines().take_while(|l| l.starts_with("//")).filter(given).map(|l| format!("{l}\n")).collect();
+        let mut want: String =
+            text.lines().take_while(|l| l.starts_with("//")).filter(given).map(|l| format!("{l}\n")).collect();
         for output in case.outputs(&results) {
             want += &format!("// {output}\n");
         }

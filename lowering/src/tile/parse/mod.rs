@@ -261,7 +261,9 @@ impl<'t> Parser<'t> {
     }
 
     fn param(&mut self) -> Parsed<Param> {
-        self.word("a parameter", |w| Some(Param::from_u32(w.strip_prefix('p')?.parse().ok().filter(|&n| n < u32::MAX)?)))
+        self.word("a parameter", |w| {
+            Some(Param::from_u32(w.strip_prefix('p')?.parse().ok().filter(|&n| n < u32::MAX)?))
+        })
     }
 
     fn axis(&mut self) -> Parsed<u8> {

@@ -81,14 +81,26 @@ fn errors_say_where_what_was_wanted_and_what_was_found() {
     fails("", expect!["line 2, column 1: wanted `program`, got the end"]);
     fails("program t(p1: f32 buffer) {}", expect!["line 1, column 11: wanted `p0`, got `p1`"]);
     fails("program t() {\n  %0: f31 = arange\n}", expect!["line 2, column 7: wanted a type, got `f31`"]);
-    fails("program t() {\n  %0: f32 = neg %0\n}", expect!["line 2, column 17: wanted a value that is defined above, got `%0`"]);
-    fails("program t() {\n  %0: i8 = constant 128\n}", expect!["line 2, column 21: wanted a number of type i8, got `128`"]);
-    fails("program t() {\n  %0: i8 = konstant 1\n}", expect!["line 2, column 12: wanted an instruction, got `konstant`"]);
+    fails(
+        "program t() {\n  %0: f32 = neg %0\n}",
+        expect!["line 2, column 17: wanted a value that is defined above, got `%0`"],
+    );
+    fails(
+        "program t() {\n  %0: i8 = constant 128\n}",
+        expect!["line 2, column 21: wanted a number of type i8, got `128`"],
+    );
+    fails(
+        "program t() {\n  %0: i8 = konstant 1\n}",
+        expect!["line 2, column 12: wanted an instruction, got `konstant`"],
+    );
     fails("program t() {\n  constant 1\n}", expect!["line 2, column 3: wanted a result before `=`, got `constant`"]);
     fails("program t() {", expect!["line 2, column 1: wanted an instruction, got the end"]);
     fails("program t() {} {", expect!["line 1, column 16: wanted the end, got `{`"]);
     let one = "%0: f32 = constant 1";
-    fails(&format!("program t() {{\n{one}\n{one}\n}}"), expect!["line 3, column 1: wanted a name that is not taken, got `%0`"]);
+    fails(
+        &format!("program t() {{\n{one}\n{one}\n}}"),
+        expect!["line 3, column 1: wanted a name that is not taken, got `%0`"],
+    );
     fails(
         &format!("program t(p0: bool scalar) {{ %0: bool = scalar p0\n{}", "if %0 {".repeat(100)),
         expect!["line 2, column 449: wanted at most 64 nested blocks, got `if`"],
