@@ -1,6 +1,7 @@
 //! Where a computed value lies: a buffer and the layout in it; how data comes in and goes out.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use burn_backend::{BoolStore, Bytes, DType as BurnDType, Shape, TensorData};
 use kiln_lowering::graph::Dims;
@@ -36,6 +37,9 @@ pub(crate) fn place_bytes(pool: &Arc<Pool>, bytes: Bytes, shape: &Shape, dtype: 
             Err(bytes) => copy_in(pool, &bytes)?,
         },
     };
+    // Whether bytes are kept or copied depends on where they happen to lie, and must not show: a plan that gives their
+    // memory to a result would come and go from run to run.
+    buffer.shared.store(true, Relaxed);
     let len = dims.iter().product::<u64>() * to_kiln(dtype).bytes() as u64;
     Ok(Place { buffer, layout: Layout::contiguous(&dims), len })
 }
