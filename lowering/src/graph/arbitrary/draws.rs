@@ -25,7 +25,7 @@ impl Draws {
     /// A number below `n`, which is not 0.
     pub fn below(&mut self, n: u64) -> u64 {
         // The bias of the high half of a product is far below what a test could see.
-        (u128::from(self.bits()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.

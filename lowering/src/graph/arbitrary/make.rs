@@ -256,7 +256,7 @@ impl Maker {
             2 if !dims.is_empty() => {
                 let mut to = dims.clone();
                 let at = self.draws.below(dims.len() as u64) as usize;
-                let divisors: Vec<u64> = (1..=to[at].min(64)).filter(|d| to[at] % d == 0).collect();
+                let divisors: Vec<u64> = (1..=to[at].min(64)).filter(|d| to[at].is_multiple_of(*d)).collect();
                 let d = *self.draws.pick(if divisors.is_empty() { &[1] } else { &divisors });
                 to[at] /= d;
                 to.insert(at + 1, d);
