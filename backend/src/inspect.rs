@@ -114,7 +114,7 @@ pub struct Segment {
     pub compile_time: Duration,
 }
 
-/// The segments that ran during [`record`].
+/// The segments that ran during [`record()`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// In order.

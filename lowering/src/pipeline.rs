@@ -14,7 +14,7 @@
 //! Object          target::*::driver  loaded and launched
 //! ```
 //!
-//! [`plan`] is the upper half and depends on shapes; [`compile`] is the lower half and depends on the program's text and
+//! [`plan()`] is the upper half and depends on shapes; [`compile`] is the lower half and depends on the program's text and
 //! the machine alone, which is why its results can be kept.
 
 use crate::passes;

@@ -1,5 +1,5 @@
 //! Reads the text form of a graph, see [`super::print`].  Checks spelling alone: what it accepts may break the rules of
-//! [`super::verify`].  No text makes it panic.
+//! [`super::verify()`].  No text makes it panic.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;

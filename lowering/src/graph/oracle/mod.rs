@@ -29,7 +29,7 @@ pub struct OutOfRange {
     pub extent: u64,
 }
 
-/// The values of all nodes, in order.  `slots` are bit patterns.  The graph must be valid, see [`super::verify`].
+/// The values of all nodes, in order.  `slots` are bit patterns.  The graph must be valid, see [`super::verify()`].
 pub fn evaluate(graph: &Graph, inputs: &[Array], slots: &[u64]) -> Result<Vec<Array>, OutOfRange> {
     let mut values: Vec<Array> = Vec::with_capacity(graph.nodes.len());
     for (node, data) in &graph.nodes {

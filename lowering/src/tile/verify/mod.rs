@@ -1,5 +1,5 @@
 //! Lists every broken rule of a tile program: the walk over blocks, scopes and definitions.  What each operation asks of
-//! its operands is in [`signature`].
+//! its operands is in `signature`.
 
 mod rule;
 mod signature;
