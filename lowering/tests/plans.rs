@@ -68,3 +68,27 @@ fn results_take_an_operands_place_only_once_it_is_read() {
     };
     assert_eq!(run(true), run(false));
 }
+
+/// An index outside of a scatter is reported, and nothing is written for it: the interpreter checks every access.
+#[test]
+fn scatters_outside_are_reported_and_write_nothing() {
+    for update in ["assign", "add"] {
+        let text = format!(
+            "graph 3 inputs {{
+  n0: f32[4] = input 0
+  n1: i64[3] = input 1
+  n2: f32[3] = input 2
+  n3: f32[4] = scatter {update} elements 0 n0, n1, n2
+  outputs n3
+}}"
+        );
+        let graph: Graph = text.parse().unwrap();
+        for wrong in [4, -1, 1 << 40] {
+            let index = Array::from_ints(DType::I64, &[3], &[1, wrong, 2]);
+            let floats = |n: u64| Array::from_fn(DType::F32, &[n], |i| (i as f32).to_bits().into());
+            let options = Options { fuse: true, gemm_from: None, programs: 3 };
+            let got = execute::run(&graph, (&[floats(4), index, floats(3)], &[]), &options, false);
+            assert!(matches!(got, Err(execute::Error::Check(_))), "{update} at {wrong}: {got:?}");
+        }
+    }
+}

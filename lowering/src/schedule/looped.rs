@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::affine::Affine;
+use super::affine::{Affine, Check};
 use super::expr::{Ex, Exprs};
 use super::group::Domain;
 use super::plan::Layout;
@@ -26,6 +26,8 @@ pub enum Walk {
         value: Ex,
         /// How it meets what is there.
         update: Update,
+        /// Where the index lies inside; nothing is written elsewhere.
+        inside: Check,
     },
     /// `acc = acc ∘ x`, stored at each step.
     Prefix {
@@ -120,7 +122,8 @@ fn trace_once(graph: &Graph, places: &Places, domain: &Domain, node: Node) -> Re
             };
             let value = tracer.value(data.args[2], &point, &none)?;
             point[axis] = Affine::axis(tracer.gather_axis(picked, node, axis));
-            (Walk::Scatter { value, update: *update }, address(&out, &point))
+            let inside = Check { at: point[axis].clone(), limit: data.dims[axis] as i64, divisor: 1 };
+            (Walk::Scatter { value, update: *update, inside }, address(&out, &point))
         }
         Op::Scan(kind, _) => {
             let point = domain.point(&data.dims, true);

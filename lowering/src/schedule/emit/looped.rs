@@ -22,7 +22,10 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
         Walk::Scatter { .. } => "scatter",
         Walk::Prefix { .. } => "prefix",
     };
-    let places: [&Affine; 1] = [&looped.at];
+    let mut places: Vec<&Affine> = vec![&looped.at];
+    if let Walk::Scatter { inside, .. } = &looped.walk {
+        places.push(&inside.at);
+    }
     let step = axes.iter().rposition(|a| a.reduced);
     let steps = step.map_or(1, |axis| axes[axis].extent);
     let tiles = Tiles { lanes: TILE, leading: false, weight: steps * 2, programs };
@@ -68,24 +71,27 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
                     e.store(node, &looped.at, stored, false, &mut inner);
                     next.to_vec()
                 }
-                Walk::Scatter { value, update } => {
+                Walk::Scatter { value, update, inside } => {
                     let value = e.value(*value, &mut inner);
-                    let value = match update {
-                        Update::Assign => value,
-                        _ => {
-                            let mask = inner.parallel_mask;
-                            let at = e.place(&looped.at, &mut inner);
-                            let old = match mask {
-                                Some(mask) => {
-                                    let zero = e.b.constant(dtype, 0);
-                                    e.b.load_masked(out, at, mask, zero)
-                                }
-                                None => e.b.load(out, at),
-                            };
+                    let at = e.place(&looped.at, &mut inner);
+                    // An index outside is reported, and must not reach memory.
+                    let mut mask = e.holds(std::slice::from_ref(inside), &mut inner);
+                    if let Some(lanes) = inner.parallel_mask {
+                        mask = Some(mask.map_or(lanes, |m| e.op(Pointwise::And, m, lanes)));
+                    }
+                    let value = match (update, mask) {
+                        (Update::Assign, _) => value,
+                        (_, Some(mask)) => {
+                            let zero = e.b.constant(dtype, 0);
+                            let old = e.b.load_masked(out, at, mask, zero);
+                            meet(e, *update, old, value)
+                        }
+                        (_, None) => {
+                            let old = e.b.load(out, at);
                             meet(e, *update, old, value)
                         }
                     };
-                    e.store(node, &looped.at, value, false, &mut inner);
+                    e.b.store(out, at, value, mask);
                     Vec::new()
                 }
             }

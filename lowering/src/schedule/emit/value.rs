@@ -75,7 +75,7 @@ impl Emitter<'_> {
     }
 
     /// Whether checks hold at a point.
-    fn holds(&mut self, checks: &Checks, point: &mut Point) -> Option<Value> {
+    pub(super) fn holds(&mut self, checks: &[Check], point: &mut Point) -> Option<Value> {
         let mut all: Option<Value> = None;
         for Check { at, limit, divisor } in checks {
             let (v, zero, limit) = (self.place(at, point), self.int(0), self.limits[limit]);
