@@ -1,0 +1,51 @@
+//! Random programs on Kiln and on burn-ndarray: values and gradients agree.
+
+use burn_tensor::TensorData;
+use kiln_conformance::report;
+
+use crate::program::{Outcome, run};
+use crate::{kiln, reference};
+
+/// Largest difference, as a part of the largest element (1 at least), of what one f32 program computes in two orders.
+const TOLERANCE: f32 = 2e-4;
+
+fn agree(what: &str, got: &TensorData, want: &TensorData) -> Result<(), String> {
+    if got.shape() != want.shape() {
+        return Err(format!("{what}: extents {:?}, wanted {:?}", got.shape(), want.shape()));
+    }
+    let (got, want): (Vec<f32>, Vec<f32>) = (got.iter::<f32>().collect(), want.iter::<f32>().collect());
+    let scale = want.iter().fold(1.0f32, |scale, x| scale.max(x.abs()));
+    let wrong = (0..want.len()).find(|&i| {
+        let off = (got[i] - want[i]).abs();
+        got[i].is_nan() != want[i].is_nan() || off > TOLERANCE * scale
+    });
+    wrong.map_or(Ok(()), |i| Err(format!("{what}: element {i}: got {}, wanted {}", got[i], want[i])))
+}
+
+fn compare(got: &Outcome, want: &Outcome) -> Result<(), String> {
+    for (at, ((name, x), (_, y))) in got.values.iter().zip(&want.values).enumerate() {
+        agree(&format!("step {at}, {name}"), x, y)?;
+    }
+    assert_eq!(got.gradients.len(), want.gradients.len());
+    for (at, (x, y)) in got.gradients.iter().zip(&want.gradients).enumerate() {
+        let calls: Vec<&str> = want.values.iter().map(|(name, _)| name.as_str()).collect();
+        agree(&format!("gradient {at} of\n  {}", calls.join("\n  ")), x, y)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn random_programs_agree_with_another_backend() {
+    let mut failures = Vec::new();
+    let seeds = 0..120;
+    for seed in seeds.clone() {
+        let check = |steps| compare(&run(seed, steps, &kiln()), &run(seed, steps, &reference()));
+        if check(8).is_err() {
+            // The shortest beginning of the program that fails.
+            let short = (1..=8).find_map(|steps| check(steps).err()).unwrap_or_default();
+            failures.push(format!("seed {seed}: {short}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} programs differ\n{}", failures.len(), failures.join("\n"));
+    report::programs("tensor programs with gradients", seeds.count());
+}
