@@ -87,7 +87,8 @@ fn damaged_caches_are_rebuilt_and_never_trusted() {
     let first = run();
     assert!(!first.contains("compiled 0"), "{first}");
     assert!(run().contains("compiled 0"), "the second run compiled again");
-    let damages: [fn(&[u8]) -> Vec<u8>; 4] = [
+    type Damage = fn(&[u8]) -> Vec<u8>;
+    let damages: [Damage; 4] = [
         |_| Vec::new(),
         |old| old[..old.len() / 2].to_vec(),
         |old| old.iter().map(|b| b ^ 0x55).collect(),
