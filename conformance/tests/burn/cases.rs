@@ -50,6 +50,11 @@ fn accumulators() {
         assert_eq!(values(ones.clone().mean()), [1.0], "{dtype:?}");
         let product = ones.clone().reshape([1, 66_000]).matmul(ones.clone().reshape([66_000, 1]) / 33_000.0);
         assert!((values(product)[0] - 2.0).abs() < 0.02, "{dtype:?}");
+        // Burn keeps the sum of squares and its length in the type itself: those fit, the sum of the elements does not.
+        let half = ones.narrow(0, 0, 30_000);
+        let spread = Tensor::cat(vec![half.clone() * 100.0, half * 101.0], 0).reshape([1, 60_000]);
+        let variance = values(spread.var_bias(1))[0];
+        assert!((variance - 0.25).abs() < 0.005, "{dtype:?}: {variance}");
     }
 }
 
@@ -240,6 +245,12 @@ fn precision() {
     for sum in values(rows.sum_dim(1)) {
         assert!((sum - 1.0).abs() < 4e-6, "{sum}");
     }
+    let mut x = vec![1.0f32; 1001];
+    x[0] = 1e8;
+    let prefixes = values(tensor(&x, [1001], &device).cumsum(0));
+    // Numbers of this size are 8 apart.
+    assert_eq!(prefixes[1000], 100_001_000.0);
+    assert_eq!(prefixes[12], 100_000_016.0);
 }
 
 /// The first error: one failing read is one error that names its operation; other work goes on.
@@ -254,7 +265,21 @@ fn first_error() {
     assert_eq!(values(fine * 3.0), [3.0, 6.0]);
 }
 
-/// Default types of a device may be chosen.
+/// Gradients of activations: of GELU `Φ(x) + x·φ(x)`, not of what approximates it.
+#[test]
+fn gradients_of_gelu() {
+    let device = kiln().autodiff();
+    let x = tensor(&ramp(50), [50], &device).require_grad();
+    let gradients = activation::gelu(x.clone()).sum().backward();
+    let got = values(x.grad(&gradients).expect("the input has a gradient"));
+    for (x, got) in ramp(50).into_iter().map(f64::from).zip(got) {
+        let normal = 0.5 * (1.0 + kiln_lowering::op::math::reference::erf(&[x / 2f64.sqrt()]));
+        let density = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
+        assert!((f64::from(got) - (normal + x * density)).abs() < 1e-5, "{x}: {got}");
+    }
+}
+
+/// Casts: NaN, infinities, out of range, signs of zero.
 #[test]
 fn casts_between_all_types() {
     let device = kiln();

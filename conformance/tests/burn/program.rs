@@ -141,7 +141,8 @@ impl Maker {
             3 => ("tanh", t.tanh(), 1.0),
             4 => ("sigmoid", activation::sigmoid(t), 1.0),
             5 => ("relu", activation::relu(t), size),
-            6 => ("tanh", t.tanh(), size),
+            // The other backend takes the gradient of another function for that of GELU.
+            6 => ("mish", activation::mish(t), size),
             7 => ("erf", t.erf(), 1.0),
             8 => ("sqrt", (t.square() + 0.5).sqrt(), size + 1.0),
             9 => ("log", (t.square() + 0.5).log(), 3.0 + size),

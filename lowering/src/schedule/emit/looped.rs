@@ -10,7 +10,7 @@ use super::{Emitted, TILE};
 use crate::DType;
 use crate::graph::{Graph, Node, Reduction, Update};
 use crate::op::Pointwise;
-use crate::tile::Value;
+use crate::tile::{Builder, Value};
 
 /// Writes the kernel of a looped row.
 pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DType) -> Emitted {
@@ -48,7 +48,10 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
                 vec![e.b.broadcast(zero, &[TILE])]
             }
             Walk::Prefix { .. } => {
-                let neutral = neutral(&mut e.b, kind, dtype.compute(), e.index);
+                let mut neutral = neutral(&mut e.b, kind, dtype.compute(), e.index);
+                if is_compensated(kind, dtype) {
+                    neutral.push(e.b.constant(dtype.compute(), 0));
+                }
                 neutral.iter().map(|&n| e.b.broadcast(n, &[TILE])).collect()
             }
         };
@@ -66,10 +69,16 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
                 Walk::Prefix { x, kind } => {
                     let x = e.value(*x, &mut inner);
                     let x = e.b.cast(x, dtype.compute());
-                    let next = combine(&mut e.b, *kind, sums, &[x]);
-                    let stored = e.b.cast(next[0], dtype);
+                    let (prefix, next) = match is_compensated(*kind, dtype) {
+                        true => compensated_add(&mut e.b, sums[0], sums[1], x),
+                        false => {
+                            let next = combine(&mut e.b, *kind, sums, &[x]);
+                            (next[0], next.to_vec())
+                        }
+                    };
+                    let stored = e.b.cast(prefix, dtype);
                     e.store(node, &looped.at, stored, false, &mut inner);
-                    next.to_vec()
+                    next
                 }
                 Walk::Scatter { value, update, inside } => {
                     let value = e.value(*value, &mut inner);
@@ -102,6 +111,29 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
         }
     };
     walk::parallel(e, axes, tiles, walk_steps, &point)
+}
+
+/// Whether prefixes carry what their additions lost: else ones after a great number would count for nothing.
+fn is_compensated(kind: Reduction, dtype: DType) -> bool {
+    kind == Reduction::Sum && dtype.is_float()
+}
+
+/// A prefix one term longer, and the total and error to carry on: `s = t + x` is off by
+/// `(t − (s − z)) + (x − z)` with `z = s − t`, exactly (Knuth, The Art of Computer Programming 2, §4.2.2).
+fn compensated_add(b: &mut Builder, total: Value, lost: Value, x: Value) -> (Value, Vec<Value>) {
+    let sum = b.add(total, x);
+    let of_x = b.map(Pointwise::Sub, &[sum, total]);
+    let of_total = b.map(Pointwise::Sub, &[sum, of_x]);
+    let off_total = b.map(Pointwise::Sub, &[total, of_total]);
+    let off_x = b.map(Pointwise::Sub, &[x, of_x]);
+    let off = b.add(off_total, off_x);
+    let off_so_far = b.add(lost, off);
+    let prefix = b.add(sum, off_so_far);
+    // Infinite and NaN sums have no error.
+    let is_finite = b.map(Pointwise::Eq, &[off, off]);
+    let prefix = b.map(Pointwise::Select, &[is_finite, prefix, sum]);
+    let lost = b.map(Pointwise::Select, &[is_finite, off_so_far, lost]);
+    (prefix, vec![sum, lost])
 }
 
 fn multiply_add(e: &mut Emitter, dtype: DType, a: Value, b: Value, sum: Value) -> Value {
