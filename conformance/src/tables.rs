@@ -168,3 +168,11 @@ pub fn reduced_row(kind: Reduction, row: Array) -> Case {
     let out = t.graph.reduce(kind, x, &[0], to);
     t.case(&[out])
 }
+
+/// A cast of these elements.
+pub fn cast(from: Array, to: DType) -> Case {
+    let mut t = Table::default();
+    let x = t.input(from);
+    let out = t.graph.cast(x, to);
+    t.case(&[out])
+}

@@ -44,7 +44,7 @@ fn every_pointwise_row_on_every_type_and_kind_of_operand() {
 
 #[test]
 fn every_reduction_and_scan_on_every_type_and_length() {
-    let lengths = [0, 1, 2, 3, 8, 17, 64, 127, 257, 1025];
+    let lengths = [0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 64, 127, 257, 1023, 1024, 1025];
     let mut cases = Vec::new();
     for &kind in Reduction::ALL {
         for &dtype in DType::ALL {
@@ -94,6 +94,21 @@ fn the_first_nan_and_the_first_of_equals_are_found_wherever_they_are() {
                 cases.push((format!("{} of {len} equals", kind.name()), tables::reduced_row(kind, equal)));
             }
         }
+    }
+    all(cases);
+}
+
+#[test]
+fn every_16_bit_code_is_cast_to_every_type() {
+    let mut cases = Vec::new();
+    for from in [DType::F16, DType::Bf16] {
+        let codes = Array::from_fn(from, &[1 << 16], |i| i as u64);
+        cases.extend(
+            DType::ALL
+                .iter()
+                .filter(|&&to| to != from)
+                .map(|&to| (format!("{from} to {to}"), tables::cast(codes.clone(), to))),
+        );
     }
     all(cases);
 }
