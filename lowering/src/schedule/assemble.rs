@@ -66,8 +66,8 @@ impl<'a> Assembler<'a> {
         let mut last_use = FxHashMap::default();
         let mut wanted = kept.clone();
         for (at, group) in groups.list.iter().enumerate() {
-            for node in loads(group) {
-                let own = roots(group).contains(&node);
+            for node in group.loads() {
+                let own = group.roots().contains(&node);
                 if !own {
                     wanted.insert(node);
                 }
@@ -114,7 +114,7 @@ impl<'a> Assembler<'a> {
                 self.steps.push(Step::Sort(sort));
             }
         }
-        let dead: Vec<Node> = loads(group).into_iter().filter(|n| self.last_use.get(n) == Some(&at)).collect();
+        let dead: Vec<Node> = group.loads().into_iter().filter(|n| self.last_use.get(n) == Some(&at)).collect();
         for node in dead {
             let free = self.buffer(node);
             if !self.taken.contains(&free) {
@@ -232,27 +232,6 @@ impl<'a> Assembler<'a> {
         });
         let outputs = outputs.collect();
         Plan { programs: self.programs.into_values().collect(), buffers: self.buffers, steps: self.steps, outputs }
-    }
-}
-
-/// Nodes whose buffers a group reads.
-fn loads(group: &Group) -> Vec<Node> {
-    let mut nodes: Vec<Node> = match &group.work {
-        Work::Fused { body, .. } => body.exprs.loads().collect(),
-        Work::Looped { body, initial, .. } => {
-            body.exprs.loads().chain(initial.iter().flat_map(|i| i.exprs.loads())).collect()
-        }
-        Work::Gemm(_) | Work::Sort(_) => group.reads.iter().copied().collect(),
-    };
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes
-}
-
-fn roots(group: &Group) -> &[Node] {
-    match &group.work {
-        Work::Fused { roots, .. } => roots,
-        Work::Looped { root, .. } | Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
     }
 }
 

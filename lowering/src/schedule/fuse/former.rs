@@ -1,0 +1,222 @@
+//! Walks the nodes in order and puts each that gets a buffer into a group, or starts one.  Groups stay free of circles:
+//! each knows all that must run before it.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::domain::domain_of;
+use super::roots::{Kept, roots};
+use super::rules::{self, Pair, REACH, Verdict};
+use super::score::score;
+use super::{Group, Groups, Work, reads_of};
+use crate::graph::{Graph, Movement, Node, NodeData, Op};
+use crate::schedule::group::{self, Domain};
+use crate::schedule::looped;
+use crate::schedule::plan::{InputData, Layout, Options};
+use crate::schedule::trace::{Places, Stop, strided};
+
+struct Former<'a> {
+    graph: Graph,
+    options: &'a Options,
+    places: Places,
+    groups: Vec<Group>,
+    group_of: FxHashMap<Node, usize>,
+    /// Nodes that get buffers, and why.
+    kept: FxHashMap<Node, Kept>,
+}
+
+/// Groups the rows of a (simplified) graph.
+pub fn groups(graph: Graph, inputs: &[InputData], options: &Options) -> Groups {
+    let kept = roots(&graph, options);
+    let mut places = Places::default();
+    for (node, data) in &graph.nodes {
+        if let Op::Input(number) = data.op {
+            places.insert(node, inputs[number as usize].layout.clone());
+        }
+    }
+    let mut former = Former { graph, options, places, groups: Vec::new(), group_of: FxHashMap::default(), kept };
+    let nodes: Vec<Node> = former.graph.nodes.keys().collect();
+    for node in nodes {
+        if former.kept.contains_key(&node) {
+            former.place(node);
+        }
+    }
+    for node in former.graph.outputs.clone() {
+        if strided(&former.graph, &former.places, node).is_none() {
+            former.kept.entry(node).or_insert(Kept::Wanted);
+            former.place(node);
+        }
+    }
+    former.finish()
+}
+
+impl Former<'_> {
+    /// Gives `node` a buffer: joins a group, or starts one.
+    fn place(&mut self, node: Node) {
+        if self.places.contains_key(&node) {
+            return;
+        }
+        while !self.graph.nodes[node].is_empty() {
+            match self.try_place(node) {
+                Ok(()) => break,
+                Err(Stop::Materialize(source)) => self.materialize(source, node),
+                Err(stop) => unreachable!("{node} cannot be followed: {stop:?}"),
+            }
+        }
+        self.kept.entry(node).or_insert(Kept::Viewed);
+        let dims = self.graph.nodes[node].dims.clone();
+        self.places.insert(node, Layout::contiguous(&dims));
+    }
+
+    /// Gives a buffer to what `user` could not follow.
+    fn materialize(&mut self, source: Node, user: Node) {
+        let known = self.places.contains_key(&source);
+        debug_assert!(source != user);
+        if !known {
+            return self.place(source);
+        }
+        // It has one, but a strided one that the user's views cannot address: the user reads a copy.
+        let data = self.graph.nodes[source].clone();
+        let rank = data.dims.len() as u8;
+        let same = Op::Move(Movement::Permute((0..rank).collect()));
+        let copy = self.graph.nodes.push(NodeData { op: same, args: [source].into_iter().collect(), ..data });
+        for data in self.graph.nodes.values_mut() {
+            if matches!(data.op, Op::Move(Movement::Reshape)) && data.args[0] == source {
+                data.args[0] = copy;
+            }
+        }
+        self.place(copy);
+    }
+
+    fn try_place(&mut self, node: Node) -> Result<(), Stop> {
+        let data = &self.graph.nodes[node];
+        match &data.op {
+            Op::Contract => {
+                let work = match self.goes_to_library(data) {
+                    true => {
+                        for &arg in &data.args {
+                            if strided(&self.graph, &self.places, arg).is_none() {
+                                return Err(Stop::Materialize(arg));
+                            }
+                        }
+                        Work::Gemm(node)
+                    }
+                    false => self.looped(node)?,
+                };
+                self.start(node, work);
+            }
+            Op::Scatter(..) | Op::Scan(..) => {
+                let work = self.looped(node)?;
+                self.start(node, work);
+            }
+            Op::Sort { .. } | Op::ArgSort { .. } => {
+                let arg = data.args[0];
+                if strided(&self.graph, &self.places, arg).is_none() {
+                    return Err(Stop::Materialize(arg));
+                }
+                self.start(node, Work::Sort(node));
+            }
+            _ => self.fuse(node)?,
+        }
+        Ok(())
+    }
+
+    fn looped(&self, node: Node) -> Result<Work, Stop> {
+        let data = &self.graph.nodes[node];
+        let initial = match data.op {
+            Op::Scatter(..) => Some(Box::new(group::copy(&self.graph, &self.places, data.args[0], node)?)),
+            _ => None,
+        };
+        Ok(Work::Looped { root: node, body: Box::new(looped::trace(&self.graph, &self.places, node)?), initial })
+    }
+
+    /// Whether a product is large enough for the vendor's library.
+    fn goes_to_library(&self, data: &NodeData) -> bool {
+        let k = self.graph.dims(data.args[0]).last().copied().unwrap_or(1);
+        self.options.gemm_from.is_some_and(|from| data.dtype.is_float() && data.len() * k >= from)
+    }
+
+    /// Joins the group with which it has most in common, or starts one.
+    fn fuse(&mut self, node: Node) -> Result<(), Stop> {
+        let reads = reads_of(&self.graph, &self.places, node);
+        let first = self.groups.len().saturating_sub(REACH);
+        let mut candidates: Vec<(u64, usize)> = Vec::new();
+        if self.options.fuse {
+            for at in (first..self.groups.len()).rev() {
+                let Some(pair) = self.pair(at, node, &reads) else { continue };
+                if rules::judge(&pair) == Verdict::Join {
+                    candidates.push((score(&pair), at));
+                }
+            }
+        }
+        candidates.sort_by_key(|&(saved, at)| std::cmp::Reverse((saved, at)));
+        for (_, at) in candidates {
+            if self.join(at, node, &reads) {
+                return Ok(());
+            }
+        }
+        let (dims, axes) = domain_of(&self.graph, node);
+        let body = group::trace(&self.graph, &self.places, Domain::new(&dims, &axes), &[node])?;
+        self.start(node, Work::Fused { roots: vec![node], body: Box::new(body) });
+        Ok(())
+    }
+
+    /// `node` beside a group of pointwise rows and reductions.
+    fn pair<'a>(&'a self, at: usize, node: Node, reads: &'a FxHashSet<Node>) -> Option<Pair<'a>> {
+        let Work::Fused { roots, body } = &self.groups[at].work else { return None };
+        let (graph, places, groups, group_of) = (&self.graph, &self.places, &self.groups, &self.group_of);
+        Some(Pair { graph, places, groups, group_of, at, roots, body, node, reads })
+    }
+
+    /// Enters `node` into a group that the rules allow, if one kernel can follow both.
+    fn join(&mut self, at: usize, node: Node, reads: &FxHashSet<Node>) -> bool {
+        let Some(Ok(body)) = self.pair(at, node, reads).map(|pair| rules::merge(&pair)) else { return false };
+        let mut roots = self.groups[at].roots().to_vec();
+        roots.push(node);
+        self.groups[at].work = Work::Fused { roots, body: Box::new(body) };
+        self.enter(at, node, reads.clone());
+        true
+    }
+
+    fn start(&mut self, node: Node, work: Work) {
+        let reads = reads_of(&self.graph, &self.places, node);
+        let formed = self.groups.len();
+        self.groups.push(Group { work, reads: FxHashSet::default(), before: FxHashSet::default(), formed });
+        self.enter(formed, node, reads);
+    }
+
+    fn enter(&mut self, at: usize, node: Node, reads: FxHashSet<Node>) {
+        let mut before: FxHashSet<usize> = FxHashSet::default();
+        for h in reads.iter().filter_map(|n| self.group_of.get(n)).filter(|&&h| h != at) {
+            before.insert(*h);
+            before.extend(&self.groups[*h].before);
+        }
+        self.group_of.insert(node, at);
+        let own = |n: &Node| self.group_of.get(n) == Some(&at);
+        let reads: Vec<Node> = reads.into_iter().filter(|n| !own(n)).collect();
+        self.groups[at].reads.extend(reads);
+        self.groups[at].before.extend(&before);
+        let all = self.groups[at].before.clone();
+        for group in &mut self.groups {
+            if group.before.contains(&at) {
+                group.before.extend(&all);
+            }
+        }
+    }
+
+    /// Puts the groups into an order in which they can run: each as early as its operands allow.
+    fn finish(self) -> Groups {
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        let mut done: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut list: Vec<Group> = Vec::with_capacity(order.len());
+        while !order.is_empty() {
+            let ready = order.iter().position(|&at| self.groups[at].before.iter().all(|h| done.contains_key(h)));
+            let Some(ready) = ready else { unreachable!("groups depend on each other in a circle") };
+            let at = order.remove(ready);
+            let mut group = self.groups[at].clone();
+            group.before = group.before.iter().map(|h| done[h]).collect();
+            done.insert(at, list.len());
+            list.push(group);
+        }
+        Groups { graph: self.graph, list, places: self.places, kept: self.kept }
+    }
+}

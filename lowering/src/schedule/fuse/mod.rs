@@ -1,0 +1,126 @@
+//! Forms groups: decides which nodes get buffers, and which of those share a kernel.  Never looks at machines; what a
+//! group becomes is decided when it is emitted.
+//!
+//! ```text
+//!   roots    which nodes get buffers whatever their surroundings, and why
+//!   score    how much company a group is to a node
+//!   rules    what forbids them to share a kernel: a list, each with a name and its reason
+//!   former   walks the nodes, asks the above, and keeps the groups free of circles
+//!   explain  names, for a finished graph, the reason of each boundary that is left
+//! ```
+
+mod domain;
+pub mod explain;
+mod former;
+pub mod roots;
+pub mod rules;
+mod score;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::group::Body;
+use super::looped::Looped;
+use super::trace::Places;
+use crate::graph::{Graph, Node};
+
+pub use explain::{Boundary, boundaries};
+pub use former::groups;
+pub use roots::Kept;
+pub use rules::{RULES, Reason, Rule, Verdict};
+
+/// What a group's kernel does.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Pointwise rows and reductions over one domain.
+    Fused {
+        /// Nodes with results, in order.
+        roots: Vec<Node>,
+        /// What it computes.
+        body: Box<Body>,
+    },
+    /// A row that walks an axis.
+    Looped {
+        /// The node.
+        root: Node,
+        /// What it computes.
+        body: Box<Looped>,
+        /// What the result's buffer must hold before.
+        initial: Option<Box<Body>>,
+    },
+    /// A matrix product by the vendor's library, on strided operands.
+    Gemm(Node),
+    /// A sort.
+    Sort(Node),
+}
+
+/// Rows that run together.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What is done.
+    pub work: Work,
+    /// Nodes whose buffers it reads.
+    pub reads: FxHashSet<Node>,
+    /// Groups that must run before, directly or not.
+    pub before: FxHashSet<usize>,
+    /// How many groups there were when it was started.
+    pub formed: usize,
+}
+
+impl Group {
+    /// Nodes whose values it writes to buffers.
+    pub fn roots(&self) -> &[Node] {
+        match &self.work {
+            Work::Fused { roots, .. } => roots,
+            Work::Looped { root, .. } | Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
+        }
+    }
+
+    /// Nodes whose buffers it reads, sorted.
+    pub fn loads(&self) -> Vec<Node> {
+        let mut nodes: Vec<Node> = match &self.work {
+            Work::Fused { body, .. } => body.exprs.loads().collect(),
+            Work::Looped { body, initial, .. } => {
+                body.exprs.loads().chain(initial.iter().flat_map(|i| i.exprs.loads())).collect()
+            }
+            Work::Gemm(_) | Work::Sort(_) => self.reads.iter().copied().collect(),
+        };
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+}
+
+/// All groups of a graph.
+#[derive(Debug)]
+pub struct Groups {
+    /// The graph, with copies added where a view needs them.
+    pub graph: Graph,
+    /// In an order in which they can run.
+    pub list: Vec<Group>,
+    /// Nodes with buffers.
+    pub places: Places,
+    /// Why nodes have buffers that are no inputs.
+    pub kept: FxHashMap<Node, Kept>,
+}
+
+/// Nodes with buffers that the value of `node` is made of.
+fn reads_of(graph: &Graph, places: &Places, node: Node) -> FxHashSet<Node> {
+    let mut reads = FxHashSet::default();
+    let mut seen = FxHashSet::default();
+    let mut open = graph.nodes[node].args.to_vec();
+    while let Some(node) = open.pop() {
+        if !seen.insert(node) {
+            continue;
+        }
+        match places.contains_key(&node) {
+            true => {
+                reads.insert(node);
+            }
+            false => open.extend(graph.nodes[node].args.iter().copied()),
+        }
+    }
+    reads
+}
+
+#[cfg(test)]
+mod tests;

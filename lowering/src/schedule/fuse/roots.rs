@@ -1,0 +1,115 @@
+//! Which nodes get buffers whatever their surroundings, and why.
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{Graph, Movement, Node, Op};
+use crate::schedule::plan::Options;
+
+/// A pointwise value used by two kernels is computed twice up to this cost, in additions; above, it gets a buffer.
+const RECOMPUTE: u32 = 4;
+
+/// Why a node has a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kept {
+    /// It is a reduction's result, which exists once the whole of its operand was seen.
+    Reduced,
+    /// It is made by a kernel of its own: a product, a sort, a scatter, a prefix.
+    Made,
+    /// The user holds it.
+    Wanted,
+    /// It is costly and used by several kernels: computed once.
+    Shared,
+    /// It is costly and read many times over: computed once.
+    Repeated,
+    /// Its reader sees it through a view that index arithmetic cannot express, or addresses it by strides.
+    Viewed,
+    /// Fusing is off.
+    Unfused,
+}
+
+impl Kept {
+    /// The reason in words.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Kept::Reduced => "a reduction's result exists once its whole operand was seen",
+            Kept::Made => "it is made by a kernel of its own",
+            Kept::Wanted => "the program holds it",
+            Kept::Shared => "costly and used by several kernels: computed once",
+            Kept::Repeated => "costly and read many times over: computed once",
+            Kept::Viewed => "its reader needs it in memory, addressed by strides",
+            Kept::Unfused => "fusing is off",
+        }
+    }
+}
+
+/// Nodes that get buffers whatever their surroundings.
+pub fn roots(graph: &Graph, options: &Options) -> FxHashMap<Node, Kept> {
+    let mut roots: FxHashMap<Node, Kept> = FxHashMap::default();
+    for (node, data) in &graph.nodes {
+        if !options.fuse && !data.op.is_free() {
+            roots.insert(node, Kept::Unfused);
+        } else if matches!(data.op, Op::Reduce(..)) {
+            roots.insert(node, Kept::Reduced);
+        } else if !data.op.is_free() && !data.op.is_pointwise() && !matches!(data.op, Op::Gather(..)) {
+            roots.insert(node, Kept::Made);
+        }
+    }
+    for &output in &graph.outputs {
+        // A view shares the buffer of what it views.
+        let node = viewed(graph, output);
+        if !matches!(graph.nodes[node].op, Op::Input(_) | Op::Move(_) | Op::Constant(_) | Op::Scalar(_)) {
+            roots.entry(node).or_insert(Kept::Wanted);
+        }
+    }
+    // What several kernels would each compute anew, at a cost, gets a buffer too.
+    let mut cost: FxHashMap<Node, u32> = FxHashMap::default();
+    for (node, data) in &graph.nodes {
+        let own = match &data.op {
+            Op::Map(op) => op.row().cost,
+            Op::Random(..) => 40,
+            Op::Gather(..) => 3,
+            _ => 0,
+        };
+        let args = data.args.iter().filter(|a| !roots.contains_key(a)).map(|a| cost[a]).sum::<u32>();
+        cost.insert(node, own.saturating_add(args).min(1 << 20));
+    }
+    // What is costly and seen many times over is computed once.
+    for data in graph.nodes.values() {
+        let repeats = matches!(data.op, Op::Move(Movement::Expand | Movement::Window(_)));
+        if repeats && data.len() > graph.nodes[data.args[0]].len() {
+            let seen = viewed(graph, data.args[0]);
+            if matches!(graph.nodes[seen].op, Op::Map(_)) && cost[&seen] >= RECOMPUTE {
+                roots.entry(seen).or_insert(Kept::Repeated);
+            }
+        }
+    }
+    // Where each node's value ends up: up to two roots.
+    let mut ends: FxHashMap<Node, Vec<Node>> = FxHashMap::default();
+    for (node, data) in graph.nodes.iter().rev() {
+        let reached = ends.remove(&node).unwrap_or_default();
+        let computed = matches!(data.op, Op::Map(_) | Op::Random(..) | Op::Gather(..));
+        if computed && reached.len() > 1 && cost[&node] >= RECOMPUTE {
+            roots.entry(node).or_insert(Kept::Shared);
+        }
+        let passed = if roots.contains_key(&node) { vec![node] } else { reached };
+        for &arg in &data.args {
+            let list = ends.entry(arg).or_default();
+            for &end in &passed {
+                if list.len() < 2 && !list.contains(&end) {
+                    list.push(end);
+                }
+            }
+        }
+    }
+    roots
+}
+
+/// What a node is a view of, elements added by pads aside.
+fn viewed(graph: &Graph, mut node: Node) -> Node {
+    while let Op::Move(movement) = &graph.nodes[node].op
+        && !matches!(movement, Movement::Pad { .. })
+    {
+        node = graph.nodes[node].args[0];
+    }
+    node
+}
