@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// The variable by which the crate llvm-sys finds LLVM 22.1.
+/// The variable by which builds find an LLVM 22.1 in an unusual place.
 pub const PREFIX_VARIABLE: &str = "LLVM_SYS_221_PREFIX";
 
 /// An LLVM that builds can use.
