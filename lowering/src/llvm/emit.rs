@@ -57,6 +57,11 @@ pub trait Emit<'c> {
         true
     }
 
+    /// Whether dividing vectors of f32 takes longer than ten other operations.
+    fn divides_slowly(&self) -> bool {
+        false
+    }
+
     /// Whether reading scattered elements of this type is one instruction.
     fn has_gather(&self, _dtype: DType) -> bool {
         false

@@ -145,6 +145,14 @@ impl<'c> Lower<'_, 'c> {
         let form = self.form(result, &layout);
         let (from, to) = (self.ty(args[args.len() - 1]).dtype, self.ty(result).dtype);
         let args: Vec<Tile<'c>> = args.iter().map(|&a| self.tile(a, &layout)).collect();
+        if let (Pointwise::Div, DType::F32, Form::Vector, [x, y]) = (op, from, form, args.as_slice())
+            && self.emit.divides_slowly()
+            && let Reg::Uniform(divisor) = y.regs[0]
+            && y.regs.iter().all(|r| matches!(r, Reg::Uniform(y) if *y == divisor))
+            && !x.regs.iter().all(|r| matches!(r, Reg::Uniform(_)))
+        {
+            return Tile { regs: self.divide_by_one(&layout, &x.regs, divisor), layout };
+        }
         let regs = (0..layout.registers()).map(|r| {
             let regs: Vec<Reg<'c>> = args.iter().map(|a| a.regs[r]).collect();
             self.map_reg(op, (from, to), &layout, form, &regs)

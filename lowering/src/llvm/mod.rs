@@ -12,6 +12,7 @@ mod combine;
 mod compare;
 mod control;
 mod convert;
+mod divide;
 mod dot;
 mod float;
 mod int;

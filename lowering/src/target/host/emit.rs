@@ -205,6 +205,10 @@ impl<'c> Emit<'c> for Host<'c> {
         self.avx512 || self.lanes == 8 && dtype.bytes() >= 4
     }
 
+    fn divides_slowly(&self) -> bool {
+        self.lanes >= 8
+    }
+
     fn has_gather(&self, dtype: DType) -> bool {
         self.lanes >= 8 && dtype.bytes() >= 4
     }

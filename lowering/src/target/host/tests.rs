@@ -274,3 +274,63 @@ fn a_load_that_is_masked_off_gives_the_other_value_in_every_lane() {
         assert_eq!(ys, want);
     }
 }
+
+/// A tile divided by one number: bits of every quotient, where reciprocals serve and where they do not.
+#[test]
+fn a_tile_is_divided_by_a_number_to_the_last_bit() {
+    let mut b = Builder::new("divide");
+    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
+    let (n, by) = (b.scalar(DType::I32, 1), b.scalar(DType::F32, 1));
+    let (offsets, mask) = block(&mut b, n, 64);
+    let zero = b.constant(DType::F32, 0);
+    let xs = b.load_masked(x, offsets, mask, zero);
+    let quotient = b.map(Pointwise::Div, &[xs, by]);
+    b.store(y, offsets, quotient, Some(mask));
+    let object = Compiler::new(&spec()).compile(&b.finish(), &mut |_, _| {}).unwrap();
+    let kernel = load(&object).unwrap();
+
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 32) as u32
+    };
+    // Mantissas, and exponents around 0, at the limits of what reciprocals serve, and beyond.
+    let mut number = |low: u32, high: u32| {
+        let mantissa = match random() % 4 {
+            0 => random() % 4,
+            1 => 0x7f_ffff - random() % 4,
+            _ => random() & 0x7f_ffff,
+        };
+        f32::from_bits((low + random() % (high - low + 1)) << 23 | mantissa)
+    };
+    let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e-42, -1e-40, f32::MIN_POSITIVE];
+    let pool = Pool::with_threads(1);
+    for round in 0..2000 {
+        let divisor = match round % 20 {
+            0 => special[round / 20 % special.len()],
+            1 => -number(120, 135),
+            2 => number(1, 254),
+            _ => number(127 - 41, 127 + 41),
+        };
+        let xs: Vec<f32> = (0..256)
+            .map(|i| match (i / 64, i % 16) {
+                (0, _) => number(127, 127),
+                // Next to products, whose quotients lie next to the middle between two numbers or are exact.
+                (1, k) => f32::from_bits((number(127, 127) * divisor).to_bits().wrapping_add(k as u32 % 3)),
+                (2, k) if k == round % 16 => special[round % special.len()],
+                (2, _) => number(62, 193),
+                (_, k) if k % 2 == 0 => 0.0,
+                _ => -number(63, 192),
+            })
+            .collect();
+        let mut ys = vec![0f32; 256];
+        let (params, status) =
+            ([slot(&xs), ys.as_mut_ptr() as u64, 256, u64::from(divisor.to_bits())], AtomicU32::new(0));
+        // SAFETY: the slots are for buffers that outlive the call.
+        unsafe { kernel.launch(&pool, [4, 1, 1], &params, &status) };
+        for (x, y) in xs.iter().zip(&ys) {
+            let want = x / divisor;
+            assert!(y.to_bits() == want.to_bits() || y.is_nan() && want.is_nan(), "{x:e} / {divisor:e}: {y:e}");
+        }
+    }
+}
