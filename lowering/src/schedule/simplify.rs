@@ -19,8 +19,12 @@ pub const LANES: u64 = 64;
 /// Longest reduction that one program does: as many chunks as a tree takes.
 const LONGEST: u64 = CHUNK * CHUNK;
 
-/// A reduction over this many terms is shared by several programs where there are fewer rows than programs.
+/// Reductions of this many terms, of one row or of the columns that one program takes, are shared by several programs
+/// where there are fewer rows or sets of columns than programs.
 const WORTH_SHARING: u64 = 64 * CHUNK;
+
+/// Columns that lie side by side and are reduced by one program.
+const COLUMNS: u64 = 128;
 
 /// The element that changes nothing, as a bit pattern of `dtype`.
 pub fn identity(kind: Reduction, dtype: DType) -> u64 {
@@ -103,13 +107,19 @@ fn reduction(graph: &mut Graph, kind: Reduction, x: Node, axes: &[u8], dtype: DT
     }
     let rows: u64 = kept.iter().product();
     let long = terms > LONGEST && matches!(kind, Reduction::Sum | Reduction::Prod);
-    let shared = terms >= WORTH_SHARING && rows * 2 <= u64::from(programs) && !kind.is_arg();
+    // Whether the rows are columns: their terms do not lie side by side.
+    let last = (0..dims.len()).rfind(|&i| dims[i] != 1);
+    let side_by_side = if last.is_some_and(|i| !axes.contains(&i)) { rows.min(COLUMNS) } else { 1 };
+    let worth = terms >= 4 * CHUNK && terms * side_by_side >= WORTH_SHARING;
+    // Columns keep a program busy for longer, and sharing them costs a second kernel over tiles of many rows.
+    let few = if side_by_side > 1 { 4 } else { 2 };
+    let shared = worth && rows.div_ceil(side_by_side) * few <= u64::from(programs) && !kind.is_arg();
     if !long && !shared {
         return graph.reduce(kind, x, &axes, dtype);
     }
     // 16-bit floats keep their f32 sums between the levels.
     let wide = graph.cast(x, accumulator(kind, dtype));
-    let sum = chunked(graph, kind, wide, &axes, &kept, terms, programs);
+    let sum = chunked(graph, kind, wide, (&axes, side_by_side > 1), &kept, terms, programs);
     graph.cast(sum, dtype)
 }
 
@@ -121,31 +131,40 @@ pub fn accumulator(kind: Reduction, dtype: DType) -> DType {
     }
 }
 
-/// One level of the tree: `[…, terms]` as `[…, chunks, CHUNK]`, reduced inside the chunks, then over them.
+/// One level of the tree: `[…, terms]` as `[…, chunks, CHUNK]`, reduced inside the chunks, then over them.  Of columns,
+/// the terms come first: `[chunks, CHUNK, …]`.
 fn chunked(
     graph: &mut Graph,
     kind: Reduction,
     x: Node,
-    axes: &[usize],
+    (axes, columns): (&[usize], bool),
     kept: &Dims,
     terms: u64,
     programs: u32,
 ) -> Node {
     let dtype = graph.dtype(x);
     let rank = kept.len();
-    let perm: Vec<usize> = (0..rank).filter(|i| !axes.contains(i)).chain(axes.iter().copied()).collect();
-    let rows: Dims = (0..rank).filter(|i| !axes.contains(i)).map(|i| kept[i]).collect();
-    let with = |tail: &[u64]| -> Dims { rows.iter().chain(tail).copied().collect() };
+    let others = || (0..rank).filter(|i| !axes.contains(i));
+    let perm: Vec<usize> = match columns {
+        true => axes.iter().copied().chain(others()).collect(),
+        false => others().chain(axes.iter().copied()).collect(),
+    };
+    let rows: Dims = others().map(|i| kept[i]).collect();
+    let with = |own: &[u64]| -> Dims {
+        let (before, after) = if columns { (own, rows.as_slice()) } else { (rows.as_slice(), own) };
+        before.iter().chain(after).copied().collect()
+    };
+    let at = if columns { 0 } else { rows.len() };
     let turned = graph.permute(x, &perm);
     let flat = graph.reshape(turned, &with(&[terms]));
     let chunks = terms.div_ceil(CHUNK);
     let mut pads: SmallVec<[PadDim; 6]> = smallvec![PadDim::default(); rows.len() + 1];
-    pads[rows.len()].high = chunks * CHUNK - terms;
+    pads[at].high = chunks * CHUNK - terms;
     let padded = graph.pad(flat, &pads, identity(kind, dtype));
     let split = graph.reshape(padded, &with(&[chunks, CHUNK]));
-    let partial = graph.reduce(kind, split, &[rows.len() + 1], dtype);
+    let partial = graph.reduce(kind, split, &[at + 1], dtype);
     let partial = graph.reshape(partial, &with(&[chunks]));
-    let whole = reduction(graph, kind, partial, &[rows.len() as u8], dtype, programs);
+    let whole = reduction(graph, kind, partial, &[at as u8], dtype, programs);
     graph.reshape(whole, kept)
 }
 
@@ -164,6 +183,22 @@ mod tests {
             s.nodes.values().filter(|d| matches!(d.op, Op::Reduce(..))).map(|d| s.nodes[d.args[0]].len()).collect();
         assert_eq!(reduced, [2930 * 1024, 2930]);
         assert_eq!(s.dtype(s.outputs[0]), DType::F16);
+    }
+
+    /// Chunks of columns lie whole in memory, one after the other.
+    #[test]
+    fn a_tall_sum_of_few_columns_becomes_chunks_of_rows() {
+        let mut g = Graph::new();
+        let x = g.input(DType::F32, &[10_000, 64]);
+        let sum = g.reduce(Reduction::Sum, x, &[0], DType::F32);
+        g.outputs.push(sum);
+        let reduced = |programs| -> Vec<Vec<u64>> {
+            let s = simplify(&g, programs);
+            let reductions = s.nodes.values().filter(|d| matches!(d.op, Op::Reduce(..)));
+            reductions.map(|d| s.dims(d.args[0]).to_vec()).collect()
+        };
+        assert_eq!(reduced(8), [vec![10, 1024, 64], vec![10, 64]]);
+        assert_eq!(reduced(1), [vec![10_000, 64]]);
     }
 
     #[test]
