@@ -8,6 +8,71 @@ use crate::graph::Reduction;
 use crate::op::Pointwise;
 use crate::tile::{Builder, Value};
 
+/// Whether the terms may come in any order: nothing is rounded.
+pub fn is_exact(kind: Reduction, dtype: DType) -> bool {
+    !(matches!(kind, Reduction::Sum | Reduction::Prod) && dtype.is_float())
+}
+
+/// The type in which a reduction of `dtype` is carried: extremes of floats are those of integers in the same order,
+/// which machines compare without asking for NaNs and the signs of zeros.
+pub fn carried(kind: Reduction, dtype: DType) -> DType {
+    match (kind, dtype) {
+        (Reduction::Max | Reduction::Min, DType::F32) => DType::I32,
+        (Reduction::Max | Reduction::Min, DType::F64) => DType::I64,
+        _ => dtype,
+    }
+}
+
+/// A term as it is carried: its bits, those behind the sign turned around below zero; NaN beyond everything.
+pub fn enter(b: &mut Builder, kind: Reduction, x: Value) -> Value {
+    let dtype = carried(kind, b.ty(x).dtype);
+    if dtype == b.ty(x).dtype {
+        return x;
+    }
+    let number = b.map(Pointwise::Eq, &[x, x]);
+    let bits = b.convert(Pointwise::Bitcast, x, dtype);
+    let place = turn(b, bits);
+    // The identity of the other extreme.
+    let beyond = identity(if kind == Reduction::Max { Reduction::Min } else { Reduction::Max }, dtype);
+    let beyond = b.constant(dtype, beyond);
+    b.map(Pointwise::Select, &[number, place, beyond])
+}
+
+/// The number again.
+pub fn leave(b: &mut Builder, x: Value, dtype: DType) -> Value {
+    if dtype == b.ty(x).dtype {
+        return x;
+    }
+    let bits = turn(b, x);
+    b.convert(Pointwise::Bitcast, bits, dtype)
+}
+
+/// `x` if it is not negative, else with all bits behind the sign turned around: its own inverse.
+fn turn(b: &mut Builder, x: Value) -> Value {
+    let dtype = b.ty(x).dtype;
+    let (last, behind) = (b.int(dtype, dtype.bits() as i64 - 1), b.constant(dtype, identity(Reduction::Min, dtype)));
+    let negative = b.map(Pointwise::Shr, &[x, last]);
+    let turned = b.map(Pointwise::And, &[negative, behind]);
+    b.map(Pointwise::Xor, &[x, turned])
+}
+
+/// `a ∘ b` where all indices of `b` are above those of `a`, the identity's aside: of equals, `a` stays.
+pub fn append(b: &mut Builder, kind: Reduction, left: &[Value], right: &[Value]) -> Carried {
+    let keeps = match kind {
+        Reduction::ArgMax => Pointwise::Ge,
+        Reduction::ArgMin => Pointwise::Le,
+        _ => return combine(b, kind, left, right),
+    };
+    let (x, i, y, j) = (left[0], left[1], right[0], right[1]);
+    let keeps = b.map(keeps, &[x, y]);
+    let mut take = b.map(Pointwise::Not, &[keeps]);
+    if b.ty(x).dtype.is_float() {
+        let number = b.map(Pointwise::Eq, &[x, x]);
+        take = b.map(Pointwise::And, &[take, number]);
+    }
+    smallvec![b.map(Pointwise::Select, &[take, y, x]), b.map(Pointwise::Select, &[take, j, i])]
+}
+
 /// Values carried by one reduction: the accumulator, and for `argmax` and `argmin` the index.
 pub type Carried = SmallVec<[Value; 2]>;
 

@@ -14,6 +14,9 @@ use crate::DType;
 use crate::graph::{Graph, Node};
 use crate::tile::Value;
 
+/// Columns up to this many are summed several rows at a time.
+const NARROW: u64 = 32;
+
 /// Writes a group's kernel.  `inplace` names results that share an operand's buffer, and that operand.
 pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32, index: DType) -> Emitted {
     let mut body = body.clone();
@@ -80,8 +83,8 @@ fn lanes(graph: &Graph, body: &Body, terms: u64) -> Lanes {
     match beside(across) > beside(along) {
         true => {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
-            let width = inner.min(32).next_power_of_two().max(16) as u32;
-            Lanes::Across(Across { height: across::ROWS, width, unrolled: false })
+            let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
+            Lanes::Across(Across { height: across::POINTS / width, width, unrolled: false })
         }
         false => Lanes::Along,
     }

@@ -2,10 +2,12 @@
 //! arguments.  Knows no machine but the number of elements that a tile should have.
 
 pub mod across;
+pub mod along;
 pub mod collapse;
 pub mod combine;
 pub mod context;
 pub mod fused;
+mod keep;
 pub mod looped;
 pub mod point;
 pub mod random;

@@ -62,6 +62,11 @@ impl Emitter<'_> {
         }
     }
 
+    /// Whether a value differs from term to term.
+    pub(super) fn varies_walked(&self, ex: Ex) -> bool {
+        self.varies[ex.as_u32() as usize].walked
+    }
+
     pub(super) fn place_varies(&self, at: &Affine) -> Varies {
         let axis = |axis: Axis| match axis < FIRST_GATHER {
             true => {

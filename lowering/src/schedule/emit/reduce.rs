@@ -1,11 +1,12 @@
 //! Reductions inside a kernel, stage by stage: each stage visits the reduced axes once, feeds the reductions whose
 //! operands are ready and writes what is complete.  The order of the sums is the tree of [`super::super::simplify`].
 
-use super::super::expr::Ex;
+use super::super::expr::{Checks, Ex};
 use super::super::group::{AxisData, Body, Store};
-use super::super::simplify::{CHUNK, LANES};
-use super::combine::{Carried, combine, neutral};
+use super::super::simplify::LANES;
+use super::combine::{Carried, append, carried, combine, enter, is_exact, leave, neutral};
 use super::context::Emitter;
+use super::keep::{self, Keep};
 use super::point::Point;
 use super::walk::{Tiles, divide, extent, full_end};
 use crate::op::Pointwise;
@@ -107,6 +108,7 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
     let stage = |ex: Ex| body.exprs.list[ex].stage;
     let last = body.stores.iter().map(|s| stage(s.value)).max().unwrap_or(0);
     let mut stored = vec![false; body.stores.len()];
+    let mut kept: Vec<Keep> = Vec::new();
     for now in 0..=last {
         let folds: Vec<usize> = (0..body.folds.len()).filter(|&i| stage(body.folds[i].input) == now).collect();
         let ready = |s: &Store| s.full && stage(s.value) <= now;
@@ -116,7 +118,12 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
             continue;
         }
         full.iter().for_each(|&i| stored[i] = true);
-        let visit = Visit { body, terms, folds, stores: full };
+        let later: Vec<usize> = (0..stored.len()).filter(|&i| body.stores[i].full && !stored[i]).collect();
+        let keeps = keep::choose(e, body, &folds, &later, &kept);
+        let wanted = folds.iter().map(|&i| body.folds[i].input).chain(full.iter().map(|&i| body.stores[i].value));
+        let wanted = keep::needed(body, wanted);
+        let found = kept.iter().copied().filter(|k| wanted.contains(&k.ex)).collect();
+        let visit = Visit { body, terms, folds, stores: full, keeps, found };
         let results = match lanes {
             Lanes::Across(Across { height, width, unrolled: true }) => visit.unrolled(e, point, height, width),
             Lanes::Across(across) => visit.across(e, point, across),
@@ -125,6 +132,8 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
         for (&i, result) in visit.folds.iter().zip(results) {
             point.reduced[i] = Some(result);
         }
+        kept.extend(visit.keeps);
+        kept.retain(|k| !stored[k.store]);
     }
     for s in body.stores.iter().filter(|s| !s.full) {
         let value = e.value(s.value, point);
@@ -138,9 +147,31 @@ pub(super) struct Visit<'a> {
     pub(super) terms: &'a Terms,
     pub(super) folds: Vec<usize>,
     pub(super) stores: Vec<usize>,
+    /// What it leaves in the places of later results.
+    keeps: Vec<Keep>,
+    /// What earlier passes left for it.
+    found: Vec<Keep>,
 }
 
 impl Visit<'_> {
+    /// The point at the terms `start + lanes`, where what earlier passes left is known.
+    fn at(&self, e: &mut Emitter, outer: &Point, place: (Value, Value), mask: Option<Value>) -> Point {
+        let mut point = self.terms.at(e, outer, place, mask);
+        for keep in &self.found {
+            let store = &self.body.stores[keep.store];
+            let dtype = self.body.exprs.list[keep.ex].dtype;
+            let value = e.load(store.node, &store.at, &Checks::new(), dtype, &mut point);
+            point.known.insert(keep.ex, value);
+        }
+        point
+    }
+
+    /// Whether its terms may come in any order.
+    pub(super) fn is_exact(&self) -> bool {
+        let dtype = |ex: Ex| self.body.exprs.list[ex].dtype.compute();
+        self.folds.iter().map(|&i| &self.body.folds[i]).all(|f| is_exact(f.kind, dtype(f.input)))
+    }
+
     /// Operands of the reductions at a point, as tiles of `shape`; what lies outside changes nothing.
     fn operands(&self, e: &mut Emitter, point: &mut Point, index: Value, shape: &[u32]) -> Vec<Carried> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
@@ -149,21 +180,23 @@ impl Visit<'_> {
                 let dtype = self.body.exprs.list[fold.input].dtype.compute();
                 let x = e.value(fold.input, point);
                 let x = e.b.cast(x, dtype);
+                let x = enter(&mut e.b, fold.kind, x);
                 let mut operand: Carried = [e.b.broadcast(x, shape)].into_iter().collect();
                 if fold.kind.is_arg() {
                     operand.push(e.b.broadcast(index, shape));
                 }
                 let Some(mask) = point.walked_mask else { return operand };
-                let neutral = neutral(&mut e.b, fold.kind, dtype, e.index);
+                let neutral = neutral(&mut e.b, fold.kind, carried(fold.kind, dtype), e.index);
                 operand.iter().zip(neutral).map(|(&x, n)| e.b.map(Pointwise::Select, &[mask, x, n])).collect()
             })
             .collect()
     }
 
     fn write(&self, e: &mut Emitter, point: &mut Point) {
-        for &i in &self.stores {
+        let results = self.stores.iter().map(|&i| (i, self.body.stores[i].value));
+        for (i, ex) in results.chain(self.keeps.iter().map(|k| (k.store, k.ex))) {
             let s = &self.body.stores[i];
-            let value = e.value(s.value, point);
+            let value = e.value(ex, point);
             e.store(s.node, &s.at, value, true, point);
         }
     }
@@ -187,7 +220,10 @@ impl Visit<'_> {
         folds
             .zip(carried)
             .map(|(fold, c)| {
-                let value = c[c.len() - 1];
+                if fold.kind.is_arg() {
+                    return e.b.cast(c[1], fold.dtype);
+                }
+                let value = leave(&mut e.b, c[0], self.body.exprs.list[fold.input].dtype.compute());
                 e.b.cast(value, fold.dtype)
             })
             .collect()
@@ -208,40 +244,10 @@ impl Visit<'_> {
         let mask = (count < u64::from(height)).then(|| e.op(Pointwise::Lt, index, self.terms.count));
         self.hoist(e, point);
         let zero = e.int(0);
-        let mut inner = self.terms.at(e, point, (zero, index), mask);
+        let mut inner = self.at(e, point, (zero, index), mask);
         let operands = self.operands(e, &mut inner, index, &shape);
         self.write(e, &mut inner);
         let halved = self.halve(e, &operands);
-        self.results(e, &halved)
-    }
-
-    /// Chunk by chunk, each by [`LANES`] lanes side by side in a tile.
-    fn along(&self, e: &mut Emitter, point: &mut Point) -> Vec<Value> {
-        let shape = [LANES as u32];
-        let lanes = terms_in_tile(e, LANES as u32, false);
-        let (zero, step, chunk) = (e.int(0), e.int(LANES as i64), e.int(CHUNK as i64));
-        self.hoist(e, point);
-        if self.folds.is_empty() {
-            self.write_all(e, point, lanes, LANES as u32);
-            return Vec::new();
-        }
-        let initial = self.initial(e, &shape);
-        let count = self.terms.count;
-        let flat = e.for_loop((zero, count, chunk), &initial.concat(), |e, low, sums| {
-            let high = e.op(Pointwise::Add, low, chunk);
-            let high = e.op(Pointwise::Min, high, count);
-            let lanes_sum = self.steps(e, point, (low, high, step), (lanes, &shape), LANES as u32);
-            let partial = self.halve(e, &self.split(&lanes_sum));
-            // Chunk number c is term number c of the next level: its lane is c mod LANES.
-            let number = e.op(Pointwise::Div, low, chunk);
-            let lane_mask = e.int(LANES as i64 - 1);
-            let lane = e.op(Pointwise::And, number, lane_mask);
-            let here = e.op(Pointwise::Eq, lanes, lane);
-            let sums = self.split(sums);
-            let joined = self.join(e, &sums, &partial, &shape);
-            self.place(e, here, &joined, &sums, &shape)
-        });
-        let halved = self.halve(e, &self.split(&flat));
         self.results(e, &halved)
     }
 
@@ -255,7 +261,8 @@ impl Visit<'_> {
         reach: u32,
     ) -> Vec<Value> {
         let full = full_end(e, low, high, reach);
-        let initial = self.initial(e, shape);
+        let first = e.op(Pointwise::Add, low, lanes);
+        let initial = self.initial(e, shape, Some(first));
         let sums = e.for_loop((low, full, step), &initial.concat(), |e, start, sums| {
             self.accumulate(e, point, (start, lanes), None, sums, shape)
         });
@@ -270,17 +277,20 @@ impl Visit<'_> {
     /// Writes what is complete, visiting all terms in tiles of `size`.
     pub(super) fn write_all(&self, e: &mut Emitter, point: &Point, lanes: Value, size: u32) {
         let (zero, step, count) = (e.int(0), e.int(size.into()), self.terms.count);
-        let full = full_end(e, zero, count, size);
+        let full = if size == 1 { count } else { full_end(e, zero, count, size) };
         e.for_loop((zero, full, step), &[], |e, start, _| {
-            let mut inner = self.terms.at(e, point, (start, lanes), None);
+            let mut inner = self.at(e, point, (start, lanes), None);
             self.write(e, &mut inner);
             Vec::new()
         });
+        if size == 1 {
+            return;
+        }
         let rest = e.op(Pointwise::Lt, full, count);
         e.if_then(rest, &[], |e| {
             let index = e.op(Pointwise::Add, full, lanes);
             let mask = e.op(Pointwise::Lt, index, count);
-            let mut inner = self.terms.at(e, point, (full, lanes), Some(mask));
+            let mut inner = self.at(e, point, (full, lanes), Some(mask));
             self.write(e, &mut inner);
             Vec::new()
         });
@@ -322,21 +332,26 @@ impl Visit<'_> {
         sums: &[Value],
         shape: &[u32],
     ) -> Vec<Value> {
-        let mut inner = self.terms.at(e, outer, (start, lanes), mask);
+        let mut inner = self.at(e, outer, (start, lanes), mask);
         let index = e.op(Pointwise::Add, start, lanes);
         let operands = self.operands(e, &mut inner, index, shape);
         self.write(e, &mut inner);
         let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
         let sums = self.split(sums);
-        folds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (s, x))| combine(&mut e.b, kind, s, x)).collect()
+        folds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (s, x))| append(&mut e.b, kind, s, x)).collect()
     }
 
-    pub(super) fn initial(&self, e: &mut Emitter, shape: &[u32]) -> Vec<Vec<Value>> {
+    /// What changes nothing, as tiles of `shape`.  Where lanes visit their terms in order, `first` is each one's first:
+    /// an index that equals do not displace.
+    pub(super) fn initial(&self, e: &mut Emitter, shape: &[u32], first: Option<Value>) -> Vec<Vec<Value>> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds
             .map(|fold| {
                 let dtype = self.body.exprs.list[fold.input].dtype.compute();
-                let neutral = neutral(&mut e.b, fold.kind, dtype, e.index);
+                let mut neutral = neutral(&mut e.b, fold.kind, carried(fold.kind, dtype), e.index);
+                if let (true, Some(first)) = (fold.kind.is_arg(), first) {
+                    neutral[1] = first;
+                }
                 neutral.iter().map(|&n| e.b.broadcast(n, shape)).collect()
             })
             .collect()

@@ -139,7 +139,8 @@ impl Emitter<'_> {
         value
     }
 
-    fn load(&mut self, node: Node, at: &Affine, checks: &Checks, dtype: DType, point: &mut Point) -> Value {
+    /// Reads an element, or a tile of them, where the lanes lie inside and the checks hold.
+    pub(super) fn load(&mut self, node: Node, at: &Affine, checks: &Checks, dtype: DType, point: &mut Point) -> Value {
         let offset = self.place(at, point);
         let mut mask = self.holds(checks, point);
         if let Some(lanes) = self.mask(self.place_varies(at), point) {

@@ -1,0 +1,57 @@
+//! Reductions with the lanes along the reduced axes: tiles of [`LANES`] terms of one row, chunk by chunk.  What rounds
+//! nothing needs no chunks.
+
+use super::super::simplify::{CHUNK, LANES};
+use super::context::Emitter;
+use super::point::Point;
+use super::reduce::{Visit, terms_in_tile};
+use crate::op::Pointwise;
+use crate::tile::Value;
+
+impl Visit<'_> {
+    /// Chunk by chunk, each by [`LANES`] lanes side by side in a tile.
+    pub(super) fn along(&self, e: &mut Emitter, point: &mut Point) -> Vec<Value> {
+        let shape = [LANES as u32];
+        let lanes = terms_in_tile(e, LANES as u32, false);
+        let (zero, step, chunk) = (e.int(0), e.int(LANES as i64), e.int(CHUNK as i64));
+        self.hoist(e, point);
+        if self.folds.is_empty() {
+            self.write_all(e, point, lanes, LANES as u32);
+            return Vec::new();
+        }
+        let count = self.terms.count;
+        if self.is_exact() {
+            let sums = self.steps(e, point, (zero, count, step), (lanes, &shape), LANES as u32);
+            let halved = self.halve(e, &self.split(&sums));
+            return self.results(e, &halved);
+        }
+        // The sums of the chunks in their lanes, and the last one by itself.
+        let mut carried = self.initial(e, &shape, None).concat();
+        let tiles = carried.len();
+        carried.extend(self.initial(e, &[], None).concat());
+        let carried = e.for_loop((zero, count, chunk), &carried, |e, low, carried| {
+            let high = e.op(Pointwise::Add, low, chunk);
+            let high = e.op(Pointwise::Min, high, count);
+            let lanes_sum = self.steps(e, point, (low, high, step), (lanes, &shape), LANES as u32);
+            let partial = self.halve(e, &self.split(&lanes_sum));
+            // Chunk number c is term number c of the next level: its lane is c mod LANES.
+            let number = e.op(Pointwise::Div, low, chunk);
+            let lane_mask = e.int(LANES as i64 - 1);
+            let lane = e.op(Pointwise::And, number, lane_mask);
+            let here = e.op(Pointwise::Eq, lanes, lane);
+            let sums = self.split(&carried[..tiles]);
+            let joined = self.join(e, &sums, &partial, &shape);
+            let mut next = self.place(e, here, &joined, &sums, &shape);
+            next.extend(partial.iter().flatten());
+            next
+        });
+        // One chunk is its own sum: the other lanes add nothing.
+        let (sums, alone) = carried.split_at(tiles);
+        let several = e.op(Pointwise::Lt, chunk, count);
+        let whole = e.if_then(several, alone, |e| {
+            let halved = self.halve(e, &self.split(sums));
+            halved.into_iter().flatten().collect()
+        });
+        self.results(e, &self.split(&whole))
+    }
+}

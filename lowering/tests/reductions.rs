@@ -1,0 +1,130 @@
+//! Reductions, planned and run on the interpreter: one tree, whatever the lanes of a tile follow.
+
+use kiln_lowering::DType;
+use kiln_lowering::graph::array::Array;
+use kiln_lowering::graph::oracle;
+use kiln_lowering::graph::{Graph, Node, Reduction};
+use kiln_lowering::op::Pointwise;
+use kiln_lowering::schedule::{InputData, Layout, Options, Step, execute, plan};
+
+const OPTIONS: Options = Options { fuse: true, gemm_from: None, programs: 4 };
+
+/// Numbers of both signs with some that are equal; every seventh row or so of something special.
+fn terms(dtype: DType, rows: u64, terms: u64, special: bool) -> Array {
+    let values = (0..rows * terms).map(|i| {
+        let (row, term) = (i / terms, i % terms);
+        let hash = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let number = (hash % 1000) as f64 / 100.0 - 5.0;
+        match (special, row % 7, term % 50) {
+            (true, 1, 7 | 23) => f64::NAN,
+            (true, 2, _) => f64::NEG_INFINITY,
+            (true, 3, _) => f64::INFINITY,
+            (true, 4, t) => {
+                if t == 11 {
+                    0.0
+                } else {
+                    -0.0
+                }
+            }
+            (true, 5, 3) => -f64::NAN,
+            (true, 6, t) => {
+                if t % 2 == 0 {
+                    3.0
+                } else {
+                    -3.0
+                }
+            }
+            _ => number,
+        }
+    });
+    Array::from_floats(dtype, &[rows, terms], &values.collect::<Vec<_>>())
+}
+
+fn transposed(x: &Array) -> Array {
+    let (rows, columns) = (x.dims[0] as usize, x.dims[1] as usize);
+    let bits = (0..rows * columns).map(|i| x.bits[i % rows * columns + i / rows]).collect();
+    Array::new(x.dtype, &[x.dims[1], x.dims[0]], bits)
+}
+
+/// Equal bits; any NaN equals any other.
+fn same(a: &Array, b: &Array) -> bool {
+    let nan = |x: &Array, i: usize| x.dtype.is_float() && x.float(i).is_nan();
+    (0..a.bits.len()).all(|i| a.bits[i] == b.bits[i] || nan(a, i) && nan(b, i)) && a.bits.len() == b.bits.len()
+}
+
+fn reduced(kind: Reduction, x: &Array, axis: usize) -> (Array, Array) {
+    let mut graph = Graph::new();
+    let input = graph.input(x.dtype, &x.dims);
+    let out = if kind.is_arg() { DType::I64 } else { x.dtype };
+    let y = graph.reduce(kind, input, &[axis], out);
+    graph.outputs.push(y);
+    let got = execute::run(&graph, (std::slice::from_ref(x), &[]), &OPTIONS, true).unwrap();
+    let truth = oracle::run(&graph, std::slice::from_ref(x), &[]).unwrap();
+    (got[0].clone(), truth[0].clone())
+}
+
+#[test]
+fn rows_and_columns_are_reduced_by_one_tree() {
+    let kinds = [Reduction::Sum, Reduction::Prod, Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin];
+    for (rows, length) in [(40, 17), (3, 64), (33, 65), (130, 200), (7, 1024), (35, 1025), (7, 2111), (2, 66_000)] {
+        for kind in kinds {
+            for special in [false, true] {
+                let x = terms(DType::F32, rows, length, special && kind != Reduction::Prod);
+                let ((along, truth), (across, _)) = (reduced(kind, &x, 1), reduced(kind, &transposed(&x), 0));
+                assert!(same(&along, &across), "{kind:?} of {rows} rows of {length}");
+                let exact = !matches!(kind, Reduction::Sum | Reduction::Prod);
+                assert!(!exact || same(&along, &truth), "{kind:?} of {rows} rows of {length}: {along:?} {truth:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn extremes_of_every_float_type_are_exact() {
+    for dtype in [DType::F64, DType::F16, DType::Bf16] {
+        for kind in [Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin] {
+            let x = terms(dtype, 9, 77, true);
+            for (x, axis) in [(x.clone(), 1), (transposed(&x), 0)] {
+                let (got, truth) = reduced(kind, &x, axis);
+                assert!(same(&got, &truth), "{kind:?} of {dtype}: {got:?} {truth:?}");
+            }
+        }
+    }
+}
+
+fn softmax(graph: &mut Graph, x: Node, dtype: DType) -> Node {
+    let max = graph.reduce(Reduction::Max, x, &[1], dtype);
+    let shifted = graph.map(Pointwise::Sub, &[x, max]);
+    let e = graph.map(Pointwise::Exp, &[shifted]);
+    let sum = graph.reduce(Reduction::Sum, e, &[1], dtype);
+    graph.map(Pointwise::Div, &[e, sum])
+}
+
+/// The exponentials of a softmax are computed once, for full tiles and for the last one: they wait in the result's
+/// place. Where that is of another type they would lose bits there, and are computed again.
+#[test]
+fn what_two_passes_want_waits_in_the_place_of_the_result() {
+    for (wide, written) in [(false, 2), (true, 4)] {
+        let mut graph = Graph::new();
+        let x = graph.input(DType::F16, &[5, 100]);
+        let y = if wide {
+            let x = graph.cast(x, DType::F32);
+            let y = softmax(&mut graph, x, DType::F32);
+            graph.cast(y, DType::F16)
+        } else {
+            softmax(&mut graph, x, DType::F16)
+        };
+        graph.outputs.push(y);
+        let input = InputData { layout: Layout::contiguous(&[5, 100]), buffer_len: 500, donated: false };
+        let plan = plan(&graph, &[input], &OPTIONS);
+        let launches = plan.steps.iter().filter(|s| matches!(s, Step::Launch { .. })).count();
+        assert_eq!(launches, 1);
+        assert_eq!(plan.programs[0].to_string().matches("= exp ").count(), written, "{}", plan.programs[0]);
+
+        let x = terms(DType::F16, 5, 100, false);
+        let unfused = Options { fuse: false, ..OPTIONS };
+        let [fused, unfused] =
+            [OPTIONS, unfused].map(|o| execute::run(&graph, (std::slice::from_ref(&x), &[]), &o, true).unwrap());
+        assert!(same(&fused[0], &unfused[0]));
+    }
+}
