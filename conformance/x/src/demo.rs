@@ -1,115 +1,137 @@
-//! `cargo x demo`: trains `examples/digits` on Kiln; with `--compare` also on stock burn-flex, from the same source, and
-//! times `examples/chain` on both.
+//! `cargo x demo`: runs an example on Kiln; with `--compare` also on stock burn-flex, from the same source, side by side.
 
-mod report;
-mod stock;
+mod digits;
+mod gpt;
+mod minilm;
+mod ran;
+mod table;
 
 use std::process::Command as Process;
 
-use lexopt::prelude::*;
-
-use crate::setup::Llvm;
+use crate::setup::{self, Llvm};
+use crate::stock::{self, Program};
 use crate::workspace::Workspace;
-use crate::{Command, Outcome, child, setup};
-use report::{Report, Stats};
+use crate::{Command, Outcome, child};
+use ran::Ran;
 
 pub const COMMAND: Command = Command {
     name: "demo",
-    usage: "[--compare] [--epochs N]",
-    about: "train a digit classifier on Kiln (and on stock burn-flex, side by side)",
+    usage: "[digits|gpt|minilm] [--compare] [ARGUMENTS]",
+    about: "run an example on Kiln (and on stock burn-flex, side by side)",
     run,
 };
-
-/// Largest difference of the two accuracies, in percentage points.
-const ACCURACY_TOLERANCE: f64 = 1.0;
 
 /// Where Kiln writes what it did, one JSON object a line.
 const STATS_VARIABLE: &str = "KILN_STATS";
 
-struct Options {
+/// The examples; the first is run if none is named.
+const EXAMPLES: &[Example] = &[digits::EXAMPLE, gpt::EXAMPLE, minilm::EXAMPLE];
+
+/// A program of `examples` whose runs can be laid side by side.
+struct Example {
+    program: Program,
+    /// What it is run with besides the user's arguments, given the build folder and which backend it is.
+    arguments: fn(&Workspace, Backend) -> Vec<String>,
+    /// Prints both runs; an error if they differ by more than they may.
+    compare: fn(&Bench, &Ran, &Ran) -> Outcome,
+}
+
+/// What an example runs on.
+#[derive(Clone, Copy, PartialEq)]
+enum Backend {
+    Kiln,
+    Stock,
+}
+
+/// Builds and runs.
+struct Bench<'a> {
+    workspace: &'a Workspace,
+    llvm: Llvm,
+}
+
+fn run(workspace: &Workspace, mut parser: lexopt::Parser) -> Outcome {
+    let words = parser.raw_args().map_err(|error| error.to_string())?;
+    let wanted = wanted(words.map(|word| word.to_string_lossy().into_owned()).collect())?;
+    let example = wanted.example;
+    let name = example.program.package;
+    let bench = Bench { workspace, llvm: setup::ensure()? };
+    println!("== {name} on Kiln");
+    let kiln = bench.on_kiln(&example.program, &example.call(workspace, Backend::Kiln, &wanted.arguments))?;
+    if let Some(stats) = &kiln.stats {
+        println!("{stats}");
+    }
+    if !wanted.compare {
+        return Ok(());
+    }
+    println!("\n== {name} on stock burn-flex {}", stock::FLEX_VERSION);
+    let flex = bench.on_stock(&example.program, &example.call(workspace, Backend::Stock, &wanted.arguments))?;
+    println!();
+    (example.compare)(&bench, &kiln, &flex)
+}
+
+impl Example {
+    fn call(&self, workspace: &Workspace, backend: Backend, arguments: &[String]) -> Vec<String> {
+        [(self.arguments)(workspace, backend), arguments.to_vec()].concat()
+    }
+}
+
+struct Wanted {
+    example: &'static Example,
     compare: bool,
+    /// For the example.
     arguments: Vec<String>,
 }
 
-fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
-    let options = options(parser).map_err(|error| error.to_string())?;
-    let llvm = setup::ensure()?;
-    println!("== digits on Kiln");
-    let kiln = on_kiln(workspace, &llvm, &options.arguments)?;
-    if !options.compare {
-        return Ok(());
+fn wanted(mut words: Vec<String>) -> Result<Wanted, String> {
+    let named = words.iter().position(|word| word != "--compare").filter(|&at| !words[at].starts_with('-'));
+    let example = match named.map(|at| words.remove(at)) {
+        None => &EXAMPLES[0],
+        Some(name) => EXAMPLES.iter().find(|example| example.program.package == name).ok_or_else(|| {
+            let names: Vec<&str> = EXAMPLES.iter().map(|example| example.program.package).collect();
+            format!("there is no example `{name}`, only {}", names.join(", "))
+        })?,
+    };
+    let before = words.len();
+    words.retain(|word| word != "--compare");
+    Ok(Wanted { example, compare: words.len() < before, arguments: words })
+}
+
+impl Bench<'_> {
+    /// Builds and runs a program of the workspace, and keeps what Kiln says of itself.
+    fn on_kiln(&self, program: &Program, arguments: &[String]) -> Result<Ran, String> {
+        let name = program.package;
+        let mut build = child::cargo(self.workspace, &["build", "--release", "--package", name]);
+        child::run(self.llvm.point(&mut build))?;
+        let stats = self.workspace.target.join(format!("{name}-stats.jsonl"));
+        // A file of an earlier run must not be taken for this one's.
+        drop(std::fs::remove_file(&stats));
+        let mut process = Process::new(self.workspace.target.join("release").join(name));
+        Ran::of(process.args(arguments).env(STATS_VARIABLE, &stats))?.with_stats(&stats)
     }
-    println!("\n== digits on stock burn-flex {}", stock::FLEX_VERSION);
-    let stock = stock::build(workspace)?;
-    let flex = measured(Process::new(stock.join("digits-stock")).args(&options.arguments))?;
-    println!("\n== ten pointwise operations over 4 Mi f32");
-    child::run(llvm.point(&mut child::cargo(workspace, &["build", "--release", "--package", "chain"])))?;
-    let programs = [workspace.target.join("release/chain"), stock.join("chain-stock")];
-    let chains =
-        programs.map(|program| last_line(&mut Process::new(program)).and_then(|line| report::chain(&line.text)));
-    let [kiln_chain, flex_chain] = chains;
-    println!("\n{}", report::side_by_side(&kiln, &flex));
-    println!("{}", report::chains(kiln_chain?, flex_chain?));
-    let apart = 100.0 * (kiln.run.accuracy - flex.run.accuracy).abs();
-    if apart > ACCURACY_TOLERANCE {
-        return Err(format!("the accuracies are {apart:.2} percentage points apart, {ACCURACY_TOLERANCE} allowed"));
+
+    /// The same on stock burn-flex.
+    fn on_stock(&self, program: &Program, arguments: &[String]) -> Result<Ran, String> {
+        let name = program.package;
+        let folder = stock::build(self.workspace, &format!("stock-{name}"), std::slice::from_ref(program))?;
+        Ran::of(Process::new(folder.join(format!("{name}-stock"))).args(arguments))
     }
-    Ok(())
 }
 
-fn options(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
-    let mut options = Options { compare: false, arguments: Vec::new() };
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("compare") => options.compare = true,
-            Long("epochs") => {
-                let epochs: u32 = parser.value()?.parse()?;
-                options.arguments.extend(["--epochs".into(), epochs.to_string()]);
-            }
-            other => return Err(other.unexpected()),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<(&'static str, bool, Vec<String>), String> {
+        let wanted = wanted(words.iter().map(|&word| word.to_owned()).collect())?;
+        Ok((wanted.example.program.package, wanted.compare, wanted.arguments))
     }
-    Ok(options)
-}
 
-fn on_kiln(workspace: &Workspace, llvm: &Llvm, arguments: &[String]) -> Result<Report, String> {
-    child::run(llvm.point(&mut child::cargo(workspace, &["build", "--release", "--package", "digits"])))?;
-    let stats = workspace.target.join("demo-stats.jsonl");
-    // A file of an earlier run must not be taken for this one's.
-    drop(std::fs::remove_file(&stats));
-    let mut digits = Process::new(workspace.target.join("release/digits"));
-    let mut report = measured(digits.args(arguments).env(STATS_VARIABLE, &stats))?;
-    let text = std::fs::read_to_string(&stats)
-        .map_err(|error| format!("Kiln left no statistics ({error}): did the program run on Kiln?"))?;
-    let stats = Stats::parse(&text)?;
-    println!("{stats}");
-    report.stats = Some(stats);
-    Ok(report)
-}
-
-/// What a run of `digits` reports.
-fn measured(program: &mut Process) -> Result<Report, String> {
-    let line = last_line(program)?;
-    Report::parse(&line.text, line.peak_memory)
-}
-
-/// The JSON line at the end of a program's output.
-struct LastLine {
-    text: String,
-    peak_memory: Option<u64>,
-}
-
-/// Runs an example, shows what it prints, and keeps the JSON line at its end.
-fn last_line(program: &mut Process) -> Result<LastLine, String> {
-    let mut last = String::new();
-    let watched = child::watch(program, |line| {
-        if !line.starts_with('{') {
-            println!("{line}");
-        }
-        line.clone_into(&mut last);
-    })?;
-    if !watched.status.success() {
-        return Err(format!("{} ended with {}", program.get_program().to_string_lossy(), watched.status));
+    #[test]
+    fn what_is_not_ours_goes_to_the_example() {
+        assert_eq!(read(&[]), Ok(("digits", false, vec![])));
+        assert_eq!(read(&["--compare", "--epochs", "3"]), Ok(("digits", true, vec!["--epochs".into(), "3".into()])));
+        assert_eq!(read(&["gpt", "--steps", "9"]), Ok(("gpt", false, vec!["--steps".into(), "9".into()])));
+        assert_eq!(read(&["--compare", "minilm", "folder"]), Ok(("minilm", true, vec!["folder".into()])));
+        assert_eq!(read(&["dogs"]), Err("there is no example `dogs`, only digits, gpt, minilm".into()));
     }
-    Ok(LastLine { text: last, peak_memory: watched.peak_memory })
 }

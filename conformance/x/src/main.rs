@@ -7,6 +7,7 @@ mod doc;
 mod knobs;
 mod lint;
 mod setup;
+mod stock;
 mod test;
 mod tidy;
 mod workspace;

@@ -1,5 +1,6 @@
-//! Builds the examples on stock burn-flex: a package of its own under the build folder, outside the workspace, so that
-//! the root's patch does not reach it. The source, the locked versions and the optimisation are the same.
+//! Builds programs of the workspace on stock burn-flex: a package of its own under the build folder, outside the
+//! workspace, so that the root's patch does not reach it. The source, the locked versions and the optimisation are the
+//! same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,19 +11,26 @@ use crate::workspace::Workspace;
 /// The release that Kiln stands in for.
 pub const FLEX_VERSION: &str = "0.22.1";
 
-/// Examples that are compared.
-const EXAMPLES: [&str; 2] = ["digits", "chain"];
+/// A package of the workspace whose library has the whole program as `main`.
+pub struct Program {
+    /// The package.
+    pub package: &'static str,
+    /// Its folder below the root.
+    pub folder: &'static str,
+}
 
-/// Writes the package, builds it in release and returns the folder of its programs, `digits-stock` and `chain-stock`.
-pub fn build(workspace: &Workspace) -> Result<PathBuf, String> {
-    let folder = workspace.target.join("stock");
-    write(&folder.join("Cargo.toml"), &manifest(&workspace.root.join("examples")))?;
-    for example in EXAMPLES {
+/// Writes the package in the folder `name`, builds it in release and returns the folder of its programs, each named after
+/// its package with `-stock` behind it.
+pub fn build(workspace: &Workspace, name: &str, programs: &[Program]) -> Result<PathBuf, String> {
+    let folder = workspace.target.join(name);
+    write(&folder.join("Cargo.toml"), &manifest(name, &workspace.root, programs))?;
+    for Program { package, .. } in programs {
+        let library = package.replace('-', "_");
         let main = format!(
-            "//! The example, built outside the workspace.\n\n\
-             fn main() -> std::process::ExitCode {{\n    {example}::main()\n}}\n"
+            "//! The program, built outside the workspace.\n\n\
+             fn main() -> std::process::ExitCode {{\n    {library}::main()\n}}\n"
         );
-        write(&folder.join(format!("src/bin/{example}-stock.rs")), &main)?;
+        write(&folder.join(format!("src/bin/{package}-stock.rs")), &main)?;
     }
     // The same versions of everything; cargo drops what this package does not use and adds burn-flex itself.
     let lock = workspace.root.join("Cargo.lock");
@@ -36,20 +44,22 @@ pub fn build(workspace: &Workspace) -> Result<PathBuf, String> {
     Ok(workspace.target.join("release"))
 }
 
-fn manifest(examples: &Path) -> String {
-    let paths = EXAMPLES.map(|name| format!("{name} = {{ path = '{}' }}\n", examples.join(name).display()));
+fn manifest(name: &str, root: &Path, programs: &[Program]) -> String {
+    let paths: String = programs
+        .iter()
+        .map(|program| format!("{} = {{ path = '{}' }}\n", program.package, root.join(program.folder).display()))
+        .collect();
     format!(
         "[package]\n\
-         name = \"stock\"\n\
+         name = \"{name}\"\n\
          version = \"0.0.0\"\n\
          edition = \"2024\"\n\
          publish = false\n\n\
          [workspace]\n\n\
          [dependencies]\n\
-         {}\n\
+         {paths}\n\
          [profile.release]\n\
-         debug = \"line-tables-only\"\n",
-        paths.concat()
+         debug = \"line-tables-only\"\n"
     )
 }
 
