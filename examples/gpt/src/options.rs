@@ -9,8 +9,8 @@ use crate::sample::Style;
 pub const HELP: &str = "\
 Usage: gpt [--steps N] [--batch-size N] [--seed N] [--prompt TEXT] [--length N] [--temperature X] [--json]
 
-  --steps N        steps of the optimiser (1000)
-  --batch-size N   windows of text in one step (16)
+  --steps N        steps of the optimiser (2000)
+  --batch-size N   windows of text in one step (8)
   --seed N         start of every random number: weights, windows, sample (42)
   --prompt TEXT    what the sample continues (\"Catherine \")
   --length N       characters to write (400)
@@ -41,8 +41,8 @@ impl Default for Run {
     fn default() -> Self {
         Self {
             size: Size { context: 128, layers: 4, heads: 4, width: 128 },
-            steps: 1000,
-            batch_size: 16,
+            steps: 2000,
+            batch_size: 8,
             seed: 42,
             prompt: "Catherine ".into(),
             style: Style { length: 400, temperature: 0.8 },
