@@ -115,12 +115,19 @@ pub(super) const LIMITS_64: [f64; 2] = [-746.0, 710.0];
 
 /// `e^x`.
 ///
+/// Below the limit, 0 is chosen and not computed: a product that underflows takes a processor some 150 cycles, and a
+/// masked row of attention is full of −∞.
+///
 /// Measured: 1.013 ulp in f32, 0.98 in f64.
 pub fn exp(e: &mut dyn Expander, args: &[Term]) -> Term {
-    let [low, high] = by_type(e, args[0], LIMITS_32, LIMITS_64);
-    let x = e.at_least(args[0], low);
+    let x = args[0];
+    let [low, high] = by_type(e, x, LIMITS_32, LIMITS_64);
+    let (low, zero) = (e.float(x, low), e.float(x, 0.0));
+    let vanishes = e.lt(x, low);
+    let x = e.select(vanishes, zero, x);
     let x = e.at_most(x, high);
-    exp_with_tail(e, x, None)
+    let y = exp_with_tail(e, x, None);
+    e.select(vanishes, zero, y)
 }
 
 /// `e^x − 1 = 2·(2^(n−1)·(e^r − 1) + (2^(n−1) − ½))`, with `e^r − 1` as a pair.
