@@ -5,7 +5,7 @@
 //! is held up holds up nobody but itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ type Run<'a> = &'a (dyn Fn(&[u32; 7]) + Sync);
 /// Waking a parked thread takes about this long; less work than that is done alone.
 const WAKING: Duration = Duration::from_micros(15);
 
-/// Rounds that an idle thread looks for work before it parks, some tens of microseconds.
+/// Rounds that a thread looks for work, or for the end of others' work, before it parks: some tens of microseconds.
 const SPINS: u32 = 4_000;
 
 /// Chunks per thread: enough for even shares, few enough for the counter not to matter.
@@ -37,12 +37,13 @@ struct Shared {
     left: Condvar,
     /// Counts jobs, for helpers that are still looking.
     calls: AtomicU64,
+    /// Helpers inside the job.  Written under the lock, so that nobody waits for a signal that has been given.
+    working: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     job: Option<JobRef>,
-    working: usize,
     stop: bool,
 }
 
@@ -120,6 +121,7 @@ impl Pool {
             called: Condvar::new(),
             left: Condvar::new(),
             calls: AtomicU64::new(0),
+            working: AtomicUsize::new(0),
         });
         let helper = |i: usize| {
             let shared = Arc::clone(&shared);
@@ -213,12 +215,14 @@ impl Shared {
             }
             seen = self.calls.load(Ordering::Acquire);
             let Some(job) = state.job else { continue };
-            state.working += 1;
+            self.working.fetch_add(1, Ordering::Relaxed);
             drop(state);
             // SAFETY: the job was open when we entered, under the lock that closing it takes, and closing it waits
             // until `working` is zero again.
             unsafe { (*job.0).work() };
-            self.lock().working -= 1;
+            let state = self.lock();
+            self.working.fetch_sub(1, Ordering::Release);
+            drop(state);
             self.left.notify_all();
         }
     }
@@ -226,9 +230,17 @@ impl Shared {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
+        self.0.lock().job = None;
+        let working = || self.0.working.load(Ordering::Acquire) > 0;
+        // What a helper still has to do is one chunk, often less work than falling asleep and being woken.
+        for _ in 0..SPINS {
+            if !working() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
         let mut state = self.0.lock();
-        state.job = None;
-        while state.working > 0 {
+        while working() {
             state = self.0.left.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
