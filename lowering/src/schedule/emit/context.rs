@@ -1,6 +1,8 @@
 //! A tile program being written.  Sizes, strides and offsets become arguments, so that the program's text names a class
 //! of shapes; where a point lies comes in as one index value per axis (see [`Point`](super::Point)).
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -65,6 +67,8 @@ pub struct Emitter<'a> {
     pub(super) walked: Vec<bool>,
     runs: [Run; 2],
     pub(super) varies: Vec<Varies>,
+    /// See [`Emitted::each`].
+    pub(super) each: Option<u64>,
 }
 
 impl<'a> Emitter<'a> {
@@ -79,7 +83,21 @@ impl<'a> Emitter<'a> {
         stored: &[&Affine],
     ) -> Emitter<'a> {
         let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
-        let walked_from = reduce::run_start(axes, tiles);
+        let parallel = walk::row_start(&extents, tiles)..extents.len();
+        let walked = reduce::run_start(axes, tiles)..axes.len();
+        Emitter::with_runs(name, graph, exprs, axes, [parallel, walked], index, stored)
+    }
+
+    /// Likewise, the parallel and the reduced axes that tiles run along being given.
+    pub fn with_runs(
+        name: &str,
+        graph: &'a Graph,
+        exprs: &'a Exprs,
+        axes: &[AxisData],
+        [parallel, walked]: [Range<usize>; 2],
+        index: DType,
+        stored: &[&Affine],
+    ) -> Emitter<'a> {
         let mut e = Emitter {
             b: Builder::new(name),
             exprs,
@@ -92,10 +110,11 @@ impl<'a> Emitter<'a> {
             buffers: FxHashMap::default(),
             walked: axes.iter().map(|a| a.reduced).collect(),
             runs: [
-                Run::new(PARALLEL_RUN, axes, walk::row_start(&extents, tiles), extents.len()),
-                Run::new(WALKED_RUN, axes, walked_from, axes.len()),
+                Run::new(PARALLEL_RUN, axes, parallel.start, parallel.end),
+                Run::new(WALKED_RUN, axes, walked.start, walked.end),
             ],
             varies: Vec::new(),
+            each: None,
         };
         for data in exprs.list.values() {
             e.varies.push(e.expr_varies(&data.expr));
@@ -129,7 +148,7 @@ impl<'a> Emitter<'a> {
 
     /// The finished kernel.
     pub fn finish(self, grid: [u32; 3]) -> Emitted {
-        Emitted { program: self.b.finish(), grid, args: self.args, checks: messages(self.exprs) }
+        Emitted { program: self.b.finish(), grid, args: self.args, checks: messages(self.exprs), each: self.each }
     }
 
     /// A number that differs from launch to launch, known to be a multiple of `divisor`.

@@ -1,4 +1,4 @@
-//! Kernels that walk one axis step by step, with lanes over the others.
+//! Kernels that walk one axis step by step, with lanes over the others: scatters and prefixes.
 
 use super::super::affine::Affine;
 use super::super::looped::{Looped, Walk};
@@ -6,7 +6,7 @@ use super::combine::{combine, neutral};
 use super::context::Emitter;
 use super::point::Point;
 use super::walk::{self, Tiles};
-use super::{Emitted, TILE};
+use super::{Emitted, TILE, product};
 use crate::DType;
 use crate::graph::{Graph, Node, Reduction, Update};
 use crate::op::Pointwise;
@@ -14,13 +14,15 @@ use crate::tile::{Builder, Value};
 
 /// Writes the kernel of a looped row.
 pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DType) -> Emitted {
+    if let Walk::Product { a, b } = looped.walk {
+        return product::emit(graph, node, looped, [a, b], index);
+    }
     let mut looped = looped.clone();
     super::collapse::collapse(&mut looped.domain.axes, &mut looped.exprs, [&mut looped.at]);
     let axes = &looped.domain.axes;
     let name = match looped.walk {
-        Walk::Product { .. } => "product",
         Walk::Scatter { .. } => "scatter",
-        Walk::Prefix { .. } => "prefix",
+        Walk::Product { .. } | Walk::Prefix { .. } => "prefix",
     };
     let mut places: Vec<&Affine> = vec![&looped.at];
     if let Walk::Scatter { inside, .. } = &looped.walk {
@@ -37,16 +39,11 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
     let walk_steps = &mut |e: &mut Emitter, point: &mut Point| {
         let (zero, one) = (e.int(0), e.int(1));
         let kind = match &looped.walk {
-            Walk::Product { .. } => Reduction::Sum,
             Walk::Prefix { kind, .. } => *kind,
-            Walk::Scatter { .. } => Reduction::Any,
+            Walk::Product { .. } | Walk::Scatter { .. } => Reduction::Any,
         };
         let initial: Vec<Value> = match &looped.walk {
-            Walk::Scatter { .. } => Vec::new(),
-            Walk::Product { .. } => {
-                let zero = e.b.constant(dtype.compute(), 0);
-                vec![e.b.broadcast(zero, &[TILE])]
-            }
+            Walk::Product { .. } | Walk::Scatter { .. } => Vec::new(),
             Walk::Prefix { .. } => {
                 let mut neutral = neutral(&mut e.b, kind, dtype.compute(), e.index);
                 if is_compensated(kind, dtype) {
@@ -55,17 +52,13 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
                 neutral.iter().map(|&n| e.b.broadcast(n, &[TILE])).collect()
             }
         };
-        let sums = e.for_loop((zero, count, one), &initial, |e, k, sums| {
+        e.for_loop((zero, count, one), &initial, |e, k, sums| {
             let mut inner = e.inside(point);
             if let Some(axis) = step {
                 inner.axes[axis] = Some(k);
             }
             match &looped.walk {
-                Walk::Product { a, b } => {
-                    let (a, b) = (e.value(*a, &mut inner), e.value(*b, &mut inner));
-                    let (a, b) = (e.b.cast(a, dtype.compute()), e.b.cast(b, dtype.compute()));
-                    vec![multiply_add(e, dtype, a, b, sums[0])]
-                }
+                Walk::Product { .. } => Vec::new(),
                 Walk::Prefix { x, kind } => {
                     let x = e.value(*x, &mut inner);
                     let x = e.b.cast(x, dtype.compute());
@@ -105,10 +98,6 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
                 }
             }
         });
-        if let Walk::Product { .. } = looped.walk {
-            let value = e.b.cast(sums[0], dtype);
-            e.store(node, &looped.at, value, false, point);
-        }
     };
     walk::parallel(e, axes, tiles, walk_steps, &point)
 }
@@ -134,14 +123,6 @@ fn compensated_add(b: &mut Builder, total: Value, lost: Value, x: Value) -> (Val
     let prefix = b.map(Pointwise::Select, &[is_finite, prefix, sum]);
     let lost = b.map(Pointwise::Select, &[is_finite, off_so_far, lost]);
     (prefix, vec![sum, lost])
-}
-
-fn multiply_add(e: &mut Emitter, dtype: DType, a: Value, b: Value, sum: Value) -> Value {
-    if dtype.is_float() {
-        return e.b.map(Pointwise::Fma, &[a, b, sum]);
-    }
-    let product = e.b.mul(a, b);
-    e.b.add(product, sum)
 }
 
 fn meet(e: &mut Emitter, update: Update, old: Value, new: Value) -> Value {

@@ -10,6 +10,7 @@ pub mod fused;
 mod keep;
 pub mod looped;
 pub mod point;
+pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod value;
@@ -39,6 +40,8 @@ pub struct Emitted {
     pub args: Vec<Operand>,
     /// What codes mean that the program reports.
     pub checks: Vec<String>,
+    /// Points of the parallel axes that a program takes, one after the other, where the grid has one axis for that.
+    pub each: Option<u64>,
 }
 
 /// An argument before buffers are chosen.

@@ -12,7 +12,7 @@ use crate::tile::Value;
 const OWN_ROW: u64 = 48;
 
 /// Fewest points that are worth a program of their own.
-const WORTH_A_PROGRAM: u64 = 8192;
+pub const WORTH_A_PROGRAM: u64 = 8192;
 
 /// How points are visited.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +78,7 @@ fn flat(
     let lanes = u64::from(tiles.lanes);
     let count = total.div_ceil(lanes);
     let each = share(count, lanes * tiles.weight, tiles.programs.into());
+    e.each = Some(each * lanes);
     let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
     let n = e.argument(total as i64, 1);
     let span = e.argument((each * lanes) as i64, tiles.lanes);
