@@ -207,8 +207,8 @@ impl Run<'_> {
             strides: matrix.batch_strides.iter().copied().chain([matrix.row_stride, matrix.col_stride]).collect(),
         };
         let dims = |rows, columns| -> Vec<u64> { gemm.batch.iter().copied().chain([rows, columns]).collect() };
-        let a = self.read(gemm.a.buffer, gemm.dtype, &dims(gemm.m, gemm.k), &layout(&gemm.a))?;
-        let b = self.read(gemm.b.buffer, gemm.dtype, &dims(gemm.k, gemm.n), &layout(&gemm.b))?;
+        let a = self.read(gemm.a.buffer, gemm.from, &dims(gemm.m, gemm.k), &layout(&gemm.a))?;
+        let b = self.read(gemm.b.buffer, gemm.from, &dims(gemm.k, gemm.n), &layout(&gemm.b))?;
         let to = dims(gemm.m, gemm.n);
         let (m, n, k) = (gemm.m as usize, gemm.n as usize, gemm.k as usize);
         let (fa, fb) = (a.floats(), b.floats());

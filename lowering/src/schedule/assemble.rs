@@ -9,6 +9,7 @@ use super::emit::{self, Emitted, Operand};
 use super::expr::Expr;
 use super::fuse::{Group, Groups, Work, groups};
 use super::group::Body;
+use super::operands::operands;
 use super::plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};
 use super::simplify::simplify;
 use super::trace::strided;
@@ -181,14 +182,15 @@ impl<'a> Assembler<'a> {
             col_stride: layout.strides[rank - 1],
             batch_strides: SmallVec::from_slice(&layout.strides[..rank - 2]),
         };
-        let mut operand = |arg: Node| match strided(graph, places, arg) {
-            Some((base, layout)) => matrix(base, layout),
-            None => unreachable!("{arg} is no strided operand"),
+        let [a, b] = match operands(graph, places, node) {
+            Ok(both) => both,
+            Err(arg) => unreachable!("{arg} is no strided operand"),
         };
-        let (a, b) = (operand(data.args[0]), operand(data.args[1]));
+        let from = graph.dtype(a.0);
+        let [a, b] = [a, b].map(|(base, layout)| matrix(base, layout));
         let c = matrix(node, Layout::contiguous(&data.dims));
         let batch = SmallVec::from_slice(&data.dims[..rank - 2]);
-        Gemm { dtype: data.dtype, m: data.dims[rank - 2], n: data.dims[rank - 1], k, batch, a, b, c }
+        Gemm { dtype: data.dtype, from, m: data.dims[rank - 2], n: data.dims[rank - 1], k, batch, a, b, c }
     }
 
     fn sort(&mut self, node: Node) -> Sort {

@@ -141,8 +141,8 @@ fn product(memory: &mut SecondaryMap<Buf, Vec<u8>>, gemm: &Gemm) {
             for j in 0..gemm.n {
                 let mut sum = 0.0f64;
                 for k in 0..gemm.k {
-                    let a = number::to_f64(gemm.dtype, read(&memory[gemm.a.buffer], gemm.dtype, place(&gemm.a, i, k)));
-                    let b = number::to_f64(gemm.dtype, read(&memory[gemm.b.buffer], gemm.dtype, place(&gemm.b, k, j)));
+                    let a = number::to_f64(gemm.from, read(&memory[gemm.a.buffer], gemm.from, place(&gemm.a, i, k)));
+                    let b = number::to_f64(gemm.from, read(&memory[gemm.b.buffer], gemm.from, place(&gemm.b, k, j)));
                     sum = match wide {
                         DType::F64 => a.mul_add(b, sum),
                         _ => f64::from((a as f32).mul_add(b as f32, sum as f32)),

@@ -8,6 +8,7 @@ pub mod expr;
 pub mod fuse;
 pub mod group;
 pub mod looped;
+pub mod operands;
 pub mod plan;
 mod print;
 pub mod simplify;

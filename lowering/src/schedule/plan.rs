@@ -93,8 +93,10 @@ pub struct Matrix {
 /// `c = a·b` on a vendor's library; f32 inside for 16-bit floats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gemm {
-    /// Element type of all three.
+    /// Element type of the product.
     pub dtype: DType,
+    /// Element type of the factors: the same, or one of 16 bits where the product is in f32.
+    pub from: DType,
     /// Rows of `a` and `c`.
     pub m: u64,
     /// Columns of `b` and `c`.

@@ -30,7 +30,8 @@ impl Display for Plan {
                     writeln!(f, ")  # {}", rows.join(" "))?;
                 }
                 Step::Gemm(g) => {
-                    write!(f, "gemm {} {}x{}x{} batch {:?}: ", g.dtype, g.m, g.n, g.k, g.batch.as_slice())?;
+                    let from = if g.from == g.dtype { String::new() } else { format!("of {} ", g.from) };
+                    write!(f, "gemm {} {from}{}x{}x{} batch {:?}: ", g.dtype, g.m, g.n, g.k, g.batch.as_slice())?;
                     writeln!(f, "{} = {} · {}", Placed(&g.c), Placed(&g.a), Placed(&g.b))?;
                 }
                 Step::Sort(s) => {

@@ -1,10 +1,12 @@
 //! Matrix products on the processor, by the `gemm` crate or a system's CBLAS.
 //!
-//! Operands are strided as they come: transposed and broadcast ones are not copied.  f16 and bf16 are widened to f32,
-//! accumulated there and rounded once.  Large products are split over the pool's threads, batches first.
+//! Operands are strided as they come: transposed and broadcast ones are not copied.  f16 and bf16 are widened to f32 in
+//! blocks, accumulated there and rounded once.  Large products are split over the pool's threads, batches first; how
+//! many threads there are changes no result.
 
 #[cfg(feature = "cblas")]
 mod cblas;
+mod narrow;
 mod product;
 
 use half::{bf16, f16};
@@ -12,34 +14,11 @@ use kiln_lowering::DType;
 use kiln_lowering::schedule::{Gemm, Matrix};
 use kiln_lowering::target::host::Pool;
 
-use product::{Number, PANEL, Part, Sizes, View};
+use narrow::{Narrow, Rounded};
+use product::{Number, Part, Sizes, View, Views};
 
 /// Multiplications that are worth waking a thread for, at some 16 a nanosecond.
 const WORTH_SHARING: u64 = 1 << 19;
-
-/// 16-bit elements.
-trait Narrow: Copy + Sync {
-    fn widen(self) -> f32;
-    fn narrow(x: f32) -> Self;
-}
-
-impl Narrow for f16 {
-    fn widen(self) -> f32 {
-        self.to_f32()
-    }
-    fn narrow(x: f32) -> f16 {
-        f16::from_f32(x)
-    }
-}
-
-impl Narrow for bf16 {
-    fn widen(self) -> f32 {
-        self.to_f32()
-    }
-    fn narrow(x: f32) -> bf16 {
-        bf16::from_f32(x)
-    }
-}
 
 /// Runs a product.  Without a pool, as one fused multiply-add per term in ascending order of k.
 ///
@@ -48,14 +27,17 @@ impl Narrow for bf16 {
 /// The addresses are those of the gemm's buffers, valid for all elements that it names; the result overlaps no operand
 /// and is not accessed meanwhile.
 pub(super) unsafe fn run(pool: Option<&Pool>, gemm: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+    let buffers = [a as usize, b as usize, c as usize];
     // SAFETY: as the caller promises.
     unsafe {
-        match gemm.dtype {
-            DType::F32 => whole::<f32>(pool, gemm, a, b, c),
-            DType::F64 => whole::<f64>(pool, gemm, a, b, c),
-            DType::F16 => narrow::<f16>(pool, gemm, a, b, c),
-            DType::Bf16 => narrow::<bf16>(pool, gemm, a, b, c),
-            other => panic!("a product of {other} is not the BLAS's"),
+        match (gemm.from, gemm.dtype) {
+            (DType::F32, DType::F32) => whole::<f32>(pool, gemm, buffers),
+            (DType::F64, DType::F64) => whole::<f64>(pool, gemm, buffers),
+            (DType::F16, DType::F16) => narrow::<f16, f16>(pool, gemm, buffers),
+            (DType::F16, DType::F32) => narrow::<f16, f32>(pool, gemm, buffers),
+            (DType::Bf16, DType::Bf16) => narrow::<bf16, bf16>(pool, gemm, buffers),
+            (DType::Bf16, DType::F32) => narrow::<bf16, f32>(pool, gemm, buffers),
+            (from, to) => panic!("a product of {from} in {to} is not the BLAS's"),
         }
     }
 }
@@ -83,23 +65,8 @@ fn member(gemm: &Gemm, number: u64) -> smallvec::SmallVec<[u64; 4]> {
     index
 }
 
-unsafe fn whole<T: Number>(pool: Option<&Pool>, gemm: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
-    let sizes = Sizes { m: gemm.m as usize, n: gemm.n as usize, k: gemm.k as usize };
-    let members = gemm.batch.iter().product::<u64>();
-    let [a, b, c] = [a as usize, b as usize, c as usize];
-    let one = |number: u64, part: Part| {
-        let batch = member(gemm, number);
-        // SAFETY: the addresses are the caller's, and the plan's places lie inside the buffers.
-        unsafe {
-            let (a, b, c) = (
-                view::<T>(a as *const u8, &gemm.a, &batch),
-                view::<T>(b as *const u8, &gemm.b, &batch),
-                view::<T>(c as *const u8, &gemm.c, &batch),
-            );
-            part.product(pool.is_some(), sizes, a, b, c);
-        }
-    };
-    let Some(pool) = pool else { return (0..members).for_each(|number| one(number, Part::ALL)) };
+/// Calls `one` for each share of each member, on the pool's threads where that is worth it.
+fn share_out(pool: &Pool, members: u64, sizes: Sizes, one: &(dyn Fn(u64, Part) + Sync)) {
     let (tasks, parts) = shares(pool.threads(), members, sizes);
     if tasks <= 1 {
         return (0..members).for_each(|number| one(number, Part::ALL));
@@ -117,60 +84,51 @@ unsafe fn whole<T: Number>(pool: Option<&Pool>, gemm: &Gemm, a: *const u8, b: *c
     });
 }
 
-unsafe fn narrow<T: Narrow>(pool: Option<&Pool>, gemm: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
-    let sizes = Sizes { m: gemm.m as usize, n: gemm.n as usize, k: gemm.k as usize };
-    let members = gemm.batch.iter().product::<u64>();
-    let fixed = |m: &Matrix| m.batch_strides.iter().zip(&gemm.batch).all(|(&s, &n)| s == 0 || n == 1);
-    let (mut wide_a, mut wide_b) = (Vec::new(), Vec::new());
-    let mut wide_c = vec![0f32; sizes.m * sizes.n];
-    for number in 0..members {
-        let batch = member(gemm, number);
-        // SAFETY: the addresses are the caller's, and the plan's places lie inside the buffers; the wide copies are
-        // dense and live until the product is done.
-        unsafe {
-            if number == 0 || !fixed(&gemm.a) {
-                widen(view::<T>(a, &gemm.a, &batch), sizes.m, sizes.k, &mut wide_a);
-            }
-            if number == 0 || !fixed(&gemm.b) {
-                widen(view::<T>(b, &gemm.b, &batch), sizes.k, sizes.n, &mut wide_b);
-            }
-            let (m, n, k) = (sizes.m, sizes.n, sizes.k);
-            let a = View { start: wide_a.as_ptr(), rows: k as isize, cols: 1 };
-            let b = View { start: wide_b.as_ptr(), rows: n as isize, cols: 1 };
-            let wide = View { start: wide_c.as_mut_ptr().cast_const(), rows: n as isize, cols: 1 };
-            match pool {
-                Some(pool) => {
-                    let (tasks, parts) = shares(pool.threads(), 1, sizes);
-                    pool.share(tasks.max(1) as u32, &|task| {
-                        Part { number: task as usize, of: parts.max(1) as usize }.product(true, sizes, a, b, wide);
-                    });
-                }
-                None => Part::ALL.product(false, sizes, a, b, wide),
-            }
-            let out = view::<T>(c, &gemm.c, &batch);
-            for i in 0..m {
-                for j in 0..n {
-                    let at = out.start.offset(i as isize * out.rows + j as isize * out.cols);
-                    at.cast_mut().write(T::narrow(wide_c[i * n + j]));
-                }
-            }
-        }
-    }
-}
-
-/// A dense f32 copy of a matrix.
+/// The views of one member of the batch.
 ///
 /// # Safety
 ///
-/// The view is valid for `rows` × `cols` elements.
-unsafe fn widen<T: Narrow>(from: View<T>, rows: usize, cols: usize, to: &mut Vec<f32>) {
-    to.clear();
-    to.reserve(rows * cols);
-    for i in 0..rows {
-        for j in 0..cols {
-            // SAFETY: inside the view.
-            to.push(unsafe { from.start.offset(i as isize * from.rows + j as isize * from.cols).read() }.widen());
-        }
+/// The addresses are those of the gemm's buffers.
+unsafe fn views<A, C>(gemm: &Gemm, [a, b, c]: [usize; 3], number: u64) -> Views<A, C> {
+    let batch = member(gemm, number);
+    // SAFETY: the addresses are the caller's, and the plan's places lie inside the buffers.
+    unsafe {
+        let factors = [view(a as *const u8, &gemm.a, &batch), view(b as *const u8, &gemm.b, &batch)];
+        (factors, view(c as *const u8, &gemm.c, &batch))
+    }
+}
+
+fn sizes(gemm: &Gemm) -> Sizes {
+    Sizes { m: gemm.m as usize, n: gemm.n as usize, k: gemm.k as usize }
+}
+
+unsafe fn whole<T: Number>(pool: Option<&Pool>, gemm: &Gemm, buffers: [usize; 3]) {
+    let (sizes, members) = (sizes(gemm), gemm.batch.iter().product::<u64>());
+    // SAFETY: the addresses are the caller's; shares of the result are disjoint.
+    unsafe {
+        let Some(pool) = pool else {
+            let one = |at| product::defined(sizes, views::<T, T>(gemm, buffers, at), |x| x, |x| x);
+            return (0..members).for_each(one);
+        };
+        share_out(pool, members, sizes, &|number, part| {
+            let (sizes, views) = part.share(sizes, views::<T, T>(gemm, buffers, number));
+            product::product(false, sizes, views);
+        });
+    }
+}
+
+unsafe fn narrow<A: Narrow, C: Rounded>(pool: Option<&Pool>, gemm: &Gemm, buffers: [usize; 3]) {
+    let (sizes, members) = (sizes(gemm), gemm.batch.iter().product::<u64>());
+    // SAFETY: as above.
+    unsafe {
+        let Some(pool) = pool else {
+            let one = |at| product::defined(sizes, views::<A, C>(gemm, buffers, at), A::widen, C::round);
+            return (0..members).for_each(one);
+        };
+        share_out(pool, members, sizes, &|number, part| {
+            let (sizes, views) = part.share(sizes, views::<A, C>(gemm, buffers, number));
+            narrow::product(sizes, views);
+        });
     }
 }
 
@@ -183,9 +141,9 @@ fn shares(threads: usize, members: u64, sizes: Sizes) -> (u64, u64) {
         return (1, 1);
     }
     if members >= wanted * 2 || members.is_multiple_of(wanted) {
-        return (wanted, 1);
+        return (members.min(wanted * 4), 1);
     }
-    let parts = wanted.min((sizes.m.max(sizes.n) / PANEL) as u64).max(1);
+    let parts = wanted.min(sizes.bands() as u64);
     (members * parts, parts)
 }
 

@@ -3,6 +3,11 @@
 /// Rows (or columns) that a thread's share is a multiple of, so that micro-kernels stay full.
 pub(super) const PANEL: usize = 16;
 
+/// The `gemm` crate cuts `k` otherwise, or sums in another order, where a product has at most 64 rows and columns, and
+/// where it has at most 256 elements.  Shares are wider than that, so that the number of threads never shows in a result.
+const LEAST_BAND: usize = 5 * PANEL;
+const LEAST_BAND_OF_FEW: usize = 32 * PANEL;
+
 /// One product's operand in memory.
 pub(super) struct View<T> {
     pub(super) start: *const T,
@@ -18,6 +23,30 @@ impl<T> Clone for View<T> {
 
 impl<T> Copy for View<T> {}
 
+/// Both factors, and the product.
+pub(super) type Views<A, C> = ([View<A>; 2], View<C>);
+
+impl<T> View<T> {
+    /// The place of an element.
+    ///
+    /// # Safety
+    ///
+    /// The matrix has this row and column.
+    pub(super) unsafe fn at(self, row: usize, col: usize) -> *const T {
+        // SAFETY: inside the matrix.
+        unsafe { self.start.offset(row as isize * self.rows + col as isize * self.cols) }
+    }
+
+    /// The matrix below and right of an element.
+    ///
+    /// # Safety
+    ///
+    /// As for [`View::at`]; the element may be the one after the last of its row or column.
+    pub(super) unsafe fn from(self, row: usize, col: usize) -> View<T> {
+        View { start: self.start.wrapping_offset(row as isize * self.rows + col as isize * self.cols), ..self }
+    }
+}
+
 // SAFETY: threads read the operands and write disjoint parts of the result.
 unsafe impl<T> Sync for View<T> {}
 
@@ -27,6 +56,14 @@ pub(super) struct Sizes {
     pub(super) m: usize,
     pub(super) n: usize,
     pub(super) k: usize,
+}
+
+impl Sizes {
+    /// Into how many bands the longer side of the result may be divided.
+    pub(super) fn bands(self) -> usize {
+        let (long, short) = (self.m.max(self.n), self.m.min(self.n));
+        (long / if short <= 3 { LEAST_BAND_OF_FEW } else { LEAST_BAND }).max(1)
+    }
 }
 
 /// Element types that products are computed in.
@@ -81,80 +118,89 @@ impl Part {
         (edge(self.number), edge(self.number + 1))
     }
 
+    /// The band of a product that is this share.
+    ///
     /// # Safety
     ///
-    /// The views are valid for the sizes; the band of `c` is this call's alone.
-    pub(super) unsafe fn product<T: Number>(self, fast: bool, sizes: Sizes, a: View<T>, b: View<T>, c: View<T>) {
-        let mut sizes = sizes;
-        let (mut a, mut b, mut c) = (a, b, c);
+    /// The views are valid for the sizes.
+    pub(super) unsafe fn share<A, C>(
+        self,
+        mut sizes: Sizes,
+        ([mut a, mut b], mut c): Views<A, C>,
+    ) -> (Sizes, Views<A, C>) {
         // SAFETY: a band lies inside the matrix.
         unsafe {
             if sizes.m >= sizes.n {
                 let (from, to) = self.band(sizes.m);
                 sizes.m = to - from;
-                a.start = a.start.offset(from as isize * a.rows);
-                c.start = c.start.offset(from as isize * c.rows);
+                a = a.from(from, 0);
+                c = c.from(from, 0);
             } else {
                 let (from, to) = self.band(sizes.n);
                 sizes.n = to - from;
-                b.start = b.start.offset(from as isize * b.cols);
-                c.start = c.start.offset(from as isize * c.cols);
+                b = b.from(0, from);
+                c = c.from(0, from);
             }
-            product(fast, sizes, a, b, c);
         }
+        (sizes, ([a, b], c))
     }
 }
 
+/// `c = a·b`, or `c += a·b`.
+///
 /// # Safety
 ///
-/// As for [`Part::product`].
-unsafe fn product<T: Number>(fast: bool, sizes: Sizes, a: View<T>, b: View<T>, c: View<T>) {
+/// The views are valid for the sizes; `c` is this call's alone.
+pub(super) unsafe fn product<T: Number>(add: bool, sizes: Sizes, ([a, b], c): Views<T, T>) {
     let Sizes { m, n, k } = sizes;
-    if m == 0 || n == 0 {
+    if m == 0 || n == 0 || !add && k > 0 && T::vendor(sizes, a, b, c) {
         return;
     }
-    if fast && k > 0 {
-        if T::vendor(sizes, a, b, c) {
-            return;
-        }
-        // SAFETY: strided matrices of these sizes, valid as the caller promises; `c` is written only.
-        unsafe {
-            gemm::gemm(
-                m,
-                n,
-                k,
-                c.start.cast_mut(),
-                c.cols,
-                c.rows,
-                false,
-                a.start,
-                a.cols,
-                a.rows,
-                b.start,
-                b.cols,
-                b.rows,
-                T::default(),
-                T::ONE,
-                false,
-                false,
-                false,
-                gemm::Parallelism::None,
-            );
-        }
-        return;
+    // SAFETY: strided matrices of these sizes, valid as the caller promises; `c` is read only to be added to.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            c.start.cast_mut(),
+            c.cols,
+            c.rows,
+            add,
+            a.start,
+            a.cols,
+            a.rows,
+            b.start,
+            b.cols,
+            b.rows,
+            if add { T::ONE } else { T::default() },
+            T::ONE,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
     }
-    for i in 0..m as isize {
-        for j in 0..n as isize {
-            let mut sum = T::default();
-            for l in 0..k as isize {
-                // SAFETY: inside the views.
-                let (x, y) = unsafe {
-                    (a.start.offset(i * a.rows + l * a.cols).read(), b.start.offset(l * b.rows + j * b.cols).read())
-                };
-                sum = x.fma(y, sum);
+}
+
+/// The product as it is defined: one fused multiply-add per term, in ascending order of k.
+///
+/// # Safety
+///
+/// As for [`product`].
+pub(super) unsafe fn defined<A: Copy, T: Number, C>(
+    Sizes { m, n, k }: Sizes,
+    ([a, b], c): Views<A, C>,
+    widen: impl Fn(A) -> T,
+    round: impl Fn(T) -> C,
+) {
+    for i in 0..m {
+        for j in 0..n {
+            // SAFETY: inside the views, and the place in `c` is this call's alone.
+            unsafe {
+                let term = |sum: T, l: usize| widen(a.at(i, l).read()).fma(widen(b.at(l, j).read()), sum);
+                let sum = (0..k).fold(T::default(), term);
+                c.at(i, j).cast_mut().write(round(sum));
             }
-            // SAFETY: inside the view, and this call's alone.
-            unsafe { c.start.offset(i * c.rows + j * c.cols).cast_mut().write(sum) };
         }
     }
 }

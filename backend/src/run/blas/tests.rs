@@ -46,6 +46,7 @@ fn check(
     let [x, y] = views;
     let gemm = Gemm {
         dtype,
+        from: dtype,
         m,
         n,
         k,
@@ -95,6 +96,77 @@ fn large_products_are_shared_and_exact() {
         check(DType::F64, (33, 160, 120), 2, [(0, 120, 1, 4000), (0, 1, 120, 0)], Some(threads));
         check(DType::F32, (16, 16, 64), 60, [(0, 64, 1, 100), (0, 16, 1, 7)], Some(threads));
         check(DType::F16, (120, 90, 70), 1, [(0, 70, 1, 0), (0, 90, 1, 0)], Some(threads));
+    }
+}
+
+/// Not exact: sums differ where their order does.
+fn uneven(dtype: DType, len: usize) -> Vec<u8> {
+    (0..len as u64)
+        .flat_map(|i| encode(dtype, (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1u64 << 24) as f64 - 0.3))
+        .collect()
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    for dtype in [DType::F32, DType::F64, DType::Bf16] {
+        let sizes = [(130, 70, 1500), (700, 2, 900), (1, 1100, 1100), (1100, 1, 1100), (3, 1300, 600), (161, 161, 700)];
+        for (m, n, k) in sizes {
+            let (a, b) = (uneven(dtype, (m * k) as usize), uneven(dtype, (k * n) as usize));
+            let result = |threads: usize, turned: bool| {
+                let mut c = vec![0u8; (m * n) as usize * dtype.bytes()];
+                let (m_stride, k_stride) = if turned { (1, m as i64) } else { (k as i64, 1) };
+                let a_view = matrix(0, 0, m_stride, k_stride, 0);
+                let (b_view, c_view) = (matrix(1, 0, n as i64, 1, 0), matrix(2, 0, n as i64, 1, 0));
+                let gemm = Gemm { dtype, from: dtype, m, n, k, batch: smallvec![1], a: a_view, b: b_view, c: c_view };
+                let pool = Pool::with_threads(threads);
+                // SAFETY: the views are those of the buffers.
+                unsafe { run(Some(&pool), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
+                c
+            };
+            for turned in [false, true] {
+                let alone = result(1, turned);
+                for threads in [2, 3, 4, 7] {
+                    assert!(result(threads, turned) == alone, "{dtype} {m}x{n}x{k} {turned} on {threads}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sixteen_bits_in_several_blocks_are_exact() {
+    for dtype in [DType::F16, DType::Bf16] {
+        // Rows, columns and terms beyond one block, of which the terms beyond eight are 0.
+        let (m, n, k) = (300u64, 600u64, 520u64);
+        let a: Vec<u8> = (0..m * k).flat_map(|i| encode(dtype, if i % k % 65 == 0 { 1.0 } else { 0.0 })).collect();
+        let b = bytes(dtype, (k * n) as usize);
+        for (rows, cols) in [(n as i64, 1), (1, k as i64)] {
+            let mut c = vec![0xffu8; (m * n) as usize * dtype.bytes()];
+            let (a_view, c_view) = (matrix(0, 0, k as i64, 1, 0), matrix(2, 0, n as i64, 1, 0));
+            let b_view = matrix(1, 0, rows, cols, 0);
+            let gemm = Gemm { dtype, from: dtype, m, n, k, batch: smallvec![1], a: a_view, b: b_view, c: c_view };
+            let pool = Pool::with_threads(2);
+            // SAFETY: the views are those of the buffers.
+            unsafe { run(Some(&pool), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
+            for i in 0..m {
+                for j in 0..n {
+                    let at = |l: u64| value((l as i64 * rows + j as i64 * cols) as usize);
+                    let want: f64 = (0..k).step_by(65).map(at).sum();
+                    let from = (i * n + j) as usize * dtype.bytes();
+                    assert_eq!(c[from..from + dtype.bytes()], encode(dtype, want), "{dtype} {i} {j}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bfloat16_rounds_as_the_half_crate_does() {
+    for high in 0..=u16::MAX {
+        for low in [0u32, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
+            let x = f32::from_bits(u32::from(high) << 16 | low);
+            assert_eq!(<bf16 as narrow::Rounded>::round(x).to_bits(), bf16::from_f32(x).to_bits(), "{x:e}");
+        }
     }
 }
 

@@ -1,0 +1,84 @@
+//! What a library's product reads: strided operands, and those that were widened from 16 bits as they were before.
+
+use super::plan::Layout;
+use super::trace::{Places, strided};
+use super::view;
+use crate::graph::{Graph, Node, Op};
+use crate::op::Pointwise;
+
+/// The buffers that both factors of the product `node` lie in, and how; or what must get a buffer first.
+///
+/// Where both were widened from the same type of 16 bits, these are the narrow ones: the library widens them in the
+/// cache, and nobody writes a copy of a whole weight.
+pub fn operands(graph: &Graph, places: &Places, node: Node) -> Result<[(Node, Layout); 2], Node> {
+    let args = [graph.nodes[node].args[0], graph.nodes[node].args[1]];
+    if let [Some(a), Some(b)] = args.map(|arg| narrow(graph, places, arg))
+        && graph.dtype(a) == graph.dtype(b)
+    {
+        let [a, b] = [(args[0], a), (args[1], b)].map(|(arg, narrow)| match strided(graph, places, narrow) {
+            None => Err(narrow),
+            Some(_) => before_widening(graph, places, arg).ok_or(arg),
+        });
+        return Ok([a?, b?]);
+    }
+    let [a, b] = args.map(|arg| strided(graph, places, arg).ok_or(arg));
+    Ok([a?, b?])
+}
+
+/// The 16-bit value that `node`, which has no buffer, is a widened view of.
+fn narrow(graph: &Graph, places: &Places, node: Node) -> Option<Node> {
+    let data = &graph.nodes[node];
+    if places.contains_key(&node) {
+        return None;
+    }
+    match &data.op {
+        Op::Move(_) => narrow(graph, places, data.args[0]),
+        Op::Map(Pointwise::Cast) => {
+            let from = graph.dtype(data.args[0]);
+            (from.is_float() && from.bytes() == 2 && data.dtype == from.compute()).then_some(data.args[0])
+        }
+        _ => None,
+    }
+}
+
+/// As [`strided`], with the elements as they are before the conversion.
+fn before_widening(graph: &Graph, places: &Places, node: Node) -> Option<(Node, Layout)> {
+    let data = &graph.nodes[node];
+    let Op::Move(movement) = &data.op else { return strided(graph, places, data.args[0]) };
+    let (base, layout) = before_widening(graph, places, data.args[0])?;
+    Some((base, view::moved(movement, &graph.nodes[data.args[0]], data, &layout)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{InputData, Options, Step};
+    use super::super::{Layout, plan};
+    use crate::DType;
+    use crate::graph::Graph;
+    use crate::op::Pointwise;
+
+    /// `x · wᵀ + bias` in f32 from 16-bit factors: the product reads the factors, and one kernel adds and rounds.
+    #[test]
+    fn widened_factors_are_read_as_they_were() {
+        let mut g = Graph::new();
+        let x = g.input(DType::Bf16, &[32, 64]);
+        let w = g.input(DType::Bf16, &[48, 64]);
+        let bias = g.input(DType::Bf16, &[48]);
+        let [x32, w32, bias32] = [x, w, bias].map(|n| g.cast(n, DType::F32));
+        let turned = g.permute(w32, &[1, 0]);
+        let y = g.contract(x32, turned);
+        let y = g.map(Pointwise::Add, &[y, bias32]);
+        let y = g.cast(y, DType::Bf16);
+        g.outputs.push(y);
+        let inputs = [[32u64, 64].as_slice(), &[48, 64], &[48]].map(|dims| InputData {
+            layout: Layout::contiguous(dims),
+            buffer_len: dims.iter().product(),
+            donated: false,
+        });
+        let plan = plan(&g, &inputs, &Options { fuse: true, gemm_from: Some(1), programs: 4 });
+        let steps: Vec<&Step> = plan.steps.iter().filter(|s| !matches!(s, Step::Free(_))).collect();
+        let [Step::Gemm(gemm), Step::Launch { .. }] = steps[..] else { panic!("{steps:?}") };
+        assert_eq!((gemm.from, gemm.dtype), (DType::Bf16, DType::F32));
+        assert_eq!((gemm.b.row_stride, gemm.b.col_stride), (1, 64));
+    }
+}
