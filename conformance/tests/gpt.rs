@@ -1,7 +1,8 @@
-//! The example `gpt`, small: it learns the same on Kiln and on burn-ndarray, and the same bits whatever is fused.
+//! The example `gpt`, small: it learns the same on Kiln and on burn-ndarray, and the same bits whatever is fused; and
+//! sequences of many lengths share their kernels.
 
 use burn_kiln::{KilnDevice, inspect};
-use burn_tensor::Device;
+use burn_tensor::{Device, Int, Tensor, TensorData};
 use gpt::{Alphabet, Gpt, Random, Run, Size, Style, Text, Training};
 
 const CPU: KilnDevice = KilnDevice::Cpu;
@@ -43,6 +44,26 @@ fn it_learns_the_same_bits_fused_and_not() {
     let bits = |losses: Vec<f32>| losses.into_iter().map(f32::to_bits).collect::<Vec<_>>();
     let fused = bits(losses(&device));
     assert_eq!(fused, bits(inspect::with_fusing(false, || losses(&device))));
+}
+
+/// A sequence one symbol longer is no new class, but for the shortest, whose extents are a window's, the first multiples
+/// of 8 and 16, and where a sequence becomes long enough for another number of programs or for the BLAS.
+#[test]
+fn sixty_sequence_lengths_compile_no_more_than_the_first_few() {
+    let device = Device::new(CPU);
+    let size = Size { context: 64, layers: 1, heads: 2, width: 32 };
+    let model = Gpt::new(&size, 40, 1, &device);
+    let forward = |length: usize| {
+        let ids: Vec<i32> = (0..length).map(|at| (at * 7 % 40) as i32).collect();
+        let input: Tensor<2, Int> = Tensor::from_data(TensorData::new(ids, [1, length]), &device);
+        model.forward(input).into_data()
+    };
+    let needed = |length| {
+        let (_, report) = inspect::record(&CPU, || forward(length));
+        report.compiled() + report.cache_hits()
+    };
+    let compiling: Vec<usize> = (1..=60).filter(|&length| needed(length) > 0).collect();
+    assert!(compiling.len() <= 16, "lengths that compile: {compiling:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::context::Emitter;
 use super::point::Point;
 use super::reduce::{self, Across, Lanes};
 use super::walk::{self, Tiles};
-use super::{Emitted, TILE, UNROLLED};
+use super::{Emitted, TILE, UNROLLED, WINDOW};
 use crate::DType;
 use crate::graph::{Graph, Node};
 use crate::tile::Value;
@@ -62,7 +62,9 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
 
 /// Whether the lanes follow the reduced axes, or lie across them.
 fn lanes(graph: &Graph, body: &Body, terms: u64) -> Lanes {
-    if terms <= UNROLLED {
+    // A single axis may be a sequence, which is another one longer; several are a window.
+    let single = body.domain.axes.iter().filter(|a| a.reduced).count() == 1;
+    if terms <= if single { WINDOW } else { UNROLLED } {
         let height = terms.next_power_of_two() as u32;
         return Lanes::Across(Across { height, width: (256 / height).clamp(16, TILE), unrolled: true });
     }

@@ -27,7 +27,11 @@ use crate::tile::Program;
 /// Elements of a tile along its lanes.
 pub const TILE: u32 = 64;
 
-/// Extents up to this are part of the class where they are divided by or reduced over: they appear in the text.
+/// Extents up to this, which windows and channels have, are part of the class where they are divided by or reduced
+/// over: they appear in the text.
+pub const WINDOW: u64 = 8;
+
+/// Terms of a window, over all of its axes, that are added without a loop.
 pub const UNROLLED: u64 = 16;
 
 /// A kernel ready to be launched.

@@ -4,7 +4,7 @@
 use super::super::group::AxisData;
 use super::context::Emitter;
 use super::point::Point;
-use super::{Emitted, TILE, UNROLLED};
+use super::{Emitted, TILE, WINDOW};
 use crate::op::Pointwise;
 use crate::tile::Value;
 
@@ -146,12 +146,15 @@ fn rows(
     [programs as u32, pieces.div_ceil(each_piece) as u32, 1]
 }
 
-/// An extent that indices are divided by: an argument, with the power of two (up to 64) that divides it, or a part of
-/// the class where it is small.
+/// An extent that indices are divided by: an argument, or a part of the class where it is as small as a window's.
+///
+/// Runs of neighbours end where the extent does, so its divisor decides how wide the loads can be: 16 elements are the
+/// widest vector, 8 the next.  Other powers of two would only make more classes, and a sequence one token longer
+/// must not be one of its own.
 pub fn extent(e: &mut Emitter, n: u64) -> Value {
-    match n <= UNROLLED {
+    match n <= WINDOW {
         true => e.int(n as i64),
-        false => e.argument(n as i64, 1 << n.trailing_zeros().min(6)),
+        false => e.argument(n as i64, [16, 8].into_iter().find(|&d| n.is_multiple_of(d.into())).unwrap_or(1)),
     }
 }
 
