@@ -10,6 +10,7 @@ mod setup;
 mod stock;
 mod test;
 mod tidy;
+mod ulp;
 mod workspace;
 
 use std::process::ExitCode;
@@ -26,8 +27,16 @@ struct Command {
     run: fn(&Workspace, lexopt::Parser) -> Outcome,
 }
 
-const COMMANDS: &[Command] =
-    &[demo::COMMAND, test::COMMAND, setup::COMMAND, knobs::COMMAND, tidy::COMMAND, lint::COMMAND, doc::COMMAND];
+const COMMANDS: &[Command] = &[
+    demo::COMMAND,
+    test::COMMAND,
+    ulp::COMMAND,
+    setup::COMMAND,
+    knobs::COMMAND,
+    tidy::COMMAND,
+    lint::COMMAND,
+    doc::COMMAND,
+];
 
 fn main() -> ExitCode {
     let mut parser = lexopt::Parser::from_env();

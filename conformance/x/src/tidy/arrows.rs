@@ -11,6 +11,7 @@ const LEVELS: &[&[&str]] = &[
     &["burn-flex", "kiln"],
     &["chain", "digits", "gpt", "minilm"],
     &["kiln-conformance", "kiln-x"],
+    &["kiln-ulp"],
 ];
 
 /// Through the patch these stand above Kiln: what burn-kiln depends on may not include them.
