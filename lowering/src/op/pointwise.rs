@@ -164,7 +164,7 @@ pointwise! {
     Atanh    "atanh"    1 Floats  Same  2 65  false, Expand(math::atanh),         Float(math::reference::atanh);
     Atan2    "atan2"    2 Floats  Same  2 57  false, Expand(math::atan2),         Float(|a| a[0].atan2(a[1]));
     // Integers: a negative exponent gives 0, but for the bases 1 and −1.
-    Pow      "pow"      2 Numbers Same  2 130 false, Expand(math::pow),           Both(|a| a[0].powf(a[1]), int_pow);
+    Pow      "pow"      2 Numbers Same  2 95  false, Expand(math::pow),           Both(|a| a[0].powf(a[1]), int_pow);
     // Infinite if either operand is.
     Hypot    "hypot"    2 Floats  Same  2 12  true,  Expand(math::hypot),         Float(|a| a[0].hypot(a[1]));
     Erf      "erf"      1 Floats  Same  2 31  false, Expand(math::erf),           Float(math::reference::erf);

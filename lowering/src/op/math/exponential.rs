@@ -30,7 +30,7 @@ pub(super) const LN2_64: [f64; 2] = [0.6931471805601177, -1.7239444525614835e-13
 
 /// An argument taken apart: `x = n · ln 2 + r`.
 pub(super) struct Split {
-    /// `n` in the low bits of a float near 1.5 · 2^mantissa.
+    /// `n` plus twice the exponent's bias in the low bits of a float near 1.5 · 2^mantissa.
     pub power: Term,
     /// The rest, at most ln 2 / 2.
     pub rest: Term,
@@ -39,7 +39,8 @@ pub(super) struct Split {
 /// Takes `x + tail` apart; `|x|` is below 2^12.
 pub(super) fn split(e: &mut dyn Expander, x: Term, tail: Option<Term>) -> Split {
     let [high, low] = by_type(e, x, LN2_32, LN2_64);
-    let magic = format(e, x).magic;
+    let f = format(e, x);
+    let magic = f.magic + 2.0 * f.bias as f64;
     let (magic, log2_e) = (e.float(x, magic), e.float(x, std::f64::consts::LOG2_E));
     let power = e.fma(x, log2_e, magic);
     let n = e.sub(power, magic);
@@ -79,7 +80,7 @@ pub(super) fn two_to(e: &mut dyn Expander, power: Term, shift: i64) -> Term {
     let mantissa = e.int(f.bits, f.mantissa);
     // The bits of 1.5 · 2^mantissa itself leave at the top.
     let field = e.shl(bits, mantissa);
-    let bias = e.int(f.bits, (f.bias + shift) << f.mantissa);
+    let bias = e.int(f.bits, (shift - f.bias) << f.mantissa);
     let field = e.add(field, bias);
     from_bits(e, field)
 }
@@ -88,13 +89,13 @@ pub(super) fn two_to(e: &mut dyn Expander, power: Term, shift: i64) -> Term {
 pub(super) fn scale(e: &mut dyn Expander, y: Term, power: Term) -> Term {
     let f = format(e, power);
     let bits = to_bits(e, power);
-    let origin = e.int(f.bits, f.pattern(f.magic) - 2 * f.bias);
-    let (one, mantissa) = (e.int(f.bits, 1), e.int(f.bits, f.mantissa));
-    let both = e.sub(bits, origin);
-    let first = e.shr(both, one);
+    // `n` plus both biases in the place of an exponent; half of that, rounded down; and what is left.
+    let (mantissa, less) = (e.int(f.bits, f.mantissa), e.int(f.bits, f.mantissa - 1));
+    let both = e.shl(bits, mantissa);
+    let halved = e.shl(bits, less);
+    let whole = e.int(f.bits, -1 << f.mantissa);
+    let first = e.and(halved, whole);
     let second = e.sub(both, first);
-    let first = e.shl(first, mantissa);
-    let second = e.shl(second, mantissa);
     let (first, second) = (from_bits(e, first), from_bits(e, second));
     let y = e.mul(y, first);
     e.mul(y, second)

@@ -4,6 +4,7 @@ use super::bits::{by_type, format, from_bits, to_bits, to_float};
 use super::exponential::{LN2_32, LN2_64};
 use super::pair::{fast_two_sum, two_sum};
 use super::{Expander, Term};
+use crate::dtype::DType;
 
 /// `(log(1 + f) − f) / f²` on ±1/3, relative error of the logarithm 2^−27.6.
 const LOG_32: &[f64] =
@@ -38,10 +39,18 @@ pub(super) fn split(e: &mut dyn Expander, x: Term, origin: f64, offset: Option<T
     let above = e.sub(bits, origin);
     let mask = e.int(f.bits, f.exponent_mask() | 1 << (f.width - 1));
     let field = e.and(above, mask);
-    let (bias, mantissa) = (e.int(f.bits, f.bias << f.mantissa), e.int(f.bits, f.mantissa));
-    let biased = e.add(above, bias);
-    let biased = e.shr(biased, mantissa);
-    let k = to_float(e, biased, -f.bias as f64);
+    let mantissa = e.int(f.bits, f.mantissa);
+    let k = if f.bits == DType::U32 {
+        let (signed, mantissa) = (e.bitcast(above, DType::I32), e.bitcast(mantissa, DType::I32));
+        let k = e.shr(signed, mantissa);
+        e.cast(k, DType::F32)
+    } else {
+        // Few targets convert 64-bit integers in one instruction.
+        let bias = e.int(f.bits, f.bias << f.mantissa);
+        let biased = e.add(above, bias);
+        let biased = e.shr(biased, mantissa);
+        to_float(e, biased, -f.bias as f64)
+    };
     let k = match offset {
         None => k,
         Some(offset) => e.sub(k, offset),
