@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo x COMMAND`. One file a command, this list, and nothing of Kiln itself:
 //! the package has to build where LLVM is still missing.
 
+mod bench;
 mod child;
 mod demo;
 mod doc;
@@ -29,6 +30,7 @@ struct Command {
 
 const COMMANDS: &[Command] = &[
     demo::COMMAND,
+    bench::COMMAND,
     test::COMMAND,
     ulp::COMMAND,
     setup::COMMAND,

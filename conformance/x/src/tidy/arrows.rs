@@ -10,7 +10,7 @@ const LEVELS: &[&[&str]] = &[
     &["burn-kiln"],
     &["burn-flex", "kiln"],
     &["chain", "digits", "gpt", "minilm"],
-    &["kiln-conformance", "kiln-x"],
+    &["kiln-conformance", "kiln-bench", "kiln-x"],
     &["kiln-ulp"],
 ];
 

@@ -1,0 +1,62 @@
+//! Inputs that are the same on every backend: numbers of a generator of our own, given to Burn as data.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+pub struct Numbers {
+    state: u64,
+}
+
+impl Numbers {
+    /// A sequence of its own for each seed.
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform over `low..high`, from the upper 24 bits: every value is exact in f32 before it is scaled.
+    fn float(&mut self, low: f32, high: f32) -> f32 {
+        low + (high - low) * ((self.next() >> 40) as f32 / (1u32 << 24) as f32)
+    }
+
+    /// A tensor, uniform over `low..high`.
+    pub fn tensor<const D: usize>(&mut self, shape: [usize; D], low: f32, high: f32, device: &Device) -> Tensor<D> {
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| self.float(low, high)).collect();
+        Tensor::from_data(TensorData::new(values, shape), device)
+    }
+
+    /// Integers, uniform over `0..below`.
+    pub fn integers<const D: usize>(&mut self, shape: [usize; D], below: u64, device: &Device) -> Tensor<D, Int> {
+        let values: Vec<i32> = (0..shape.iter().product()).map(|_| (self.next() % below) as i32).collect();
+        Tensor::from_data(TensorData::new(values, shape), device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_is_splitmix64() {
+        // The first outputs for seed 1234567 in the reference implementation.
+        let mut numbers = Numbers::new(1_234_567);
+        assert_eq!(numbers.next(), 6_457_827_717_110_365_317);
+        assert_eq!(numbers.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn floats_stay_in_their_range() {
+        let mut numbers = Numbers::new(1);
+        let drawn: Vec<f32> = (0..10_000).map(|_| numbers.float(-2.0, 3.0)).collect();
+        assert!(drawn.iter().all(|value| (-2.0..3.0).contains(value)));
+        let mean = drawn.iter().sum::<f32>() / 1e4;
+        assert!((mean - 0.5).abs() < 0.05, "{mean}");
+    }
+}
