@@ -225,7 +225,9 @@ impl Run<'_> {
     }
 
     fn sort(&mut self, sort: &Sort) -> Result<(), String> {
-        let input = self.read(sort.input, sort.dtype, &sort.dims, &sort.layout)?;
+        let mut from = sort.dims.clone();
+        from[sort.axis as usize] = sort.len;
+        let input = self.read(sort.input, sort.dtype, &from, &sort.layout)?;
         let Sort { axis, descending, .. } = *sort;
         let op = if sort.indices.is_some() { Op::ArgSort { axis, descending } } else { Op::Sort { axis, descending } };
         let dtype = sort.indices.unwrap_or(sort.dtype);

@@ -1,6 +1,8 @@
 //! Sorting, and the greatest few.  Sorts are stable, NaN last (first, when descending).
 
 use burn_backend::DType as BurnType;
+use kiln_lowering::DType;
+use kiln_lowering::graph::Index;
 use smallvec::smallvec;
 
 use super::checks;
@@ -11,13 +13,13 @@ use crate::{KilnTensor, to_kiln};
 /// The values in order.
 pub fn sort(op: &'static str, x: KilnTensor, dim: usize, descending: bool) -> KilnTensor {
     checks::axis(op, &x, dim);
-    record(op, &x.device(), [&x], x.dtype(), |t, [x]| t.sort(x, dim, descending))
+    first(op, x, dim, None, descending)
 }
 
 /// The indices that put the values in order.
 pub fn argsort(op: &'static str, x: KilnTensor, dim: usize, descending: bool, out: BurnType) -> KilnTensor {
     checks::axis(op, &x, dim);
-    record(op, &x.device(), [&x], out, |t, [x]| t.argsort(x, dim, descending, to_kiln(out)))
+    first_indices(op, x, dim, None, descending, out)
 }
 
 /// Both.
@@ -29,30 +31,19 @@ pub fn with_indices(
     out: BurnType,
 ) -> (KilnTensor, KilnTensor) {
     checks::axis(op, &x, dim);
-    let dtype = x.dtype();
-    two(record_many(op, &x.device(), &[&x], |t, x| {
-        let values = t.sort(x[0], dim, descending);
-        let indices = t.argsort(x[0], dim, descending, to_kiln(out));
-        smallvec![(values, dtype), (indices, out)]
-    }))
+    first_with_indices(op, x, dim, None, descending, out)
 }
 
 /// The `k` greatest values, greatest first.
 pub fn top(op: &'static str, x: KilnTensor, dim: usize, k: usize) -> KilnTensor {
     checks::top(op, &x, dim, k);
-    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
-        let sorted = t.sort(x, dim, true);
-        t.narrow(sorted, dim, 0, k as u64)
-    })
+    first(op, x, dim, Some(k), true)
 }
 
 /// Where the `k` greatest values are; of equal ones, the lowest index first.
 pub fn argtop(op: &'static str, x: KilnTensor, dim: usize, k: usize, out: BurnType) -> KilnTensor {
     checks::top(op, &x, dim, k);
-    record(op, &x.device(), [&x], out, |t, [x]| {
-        let order = t.argsort(x, dim, true, to_kiln(out));
-        t.narrow(order, dim, 0, k as u64)
-    })
+    first_indices(op, x, dim, Some(k), true, out)
 }
 
 /// Both.
@@ -64,12 +55,48 @@ pub fn top_with_indices(
     out: BurnType,
 ) -> (KilnTensor, KilnTensor) {
     checks::top(op, &x, dim, k);
+    first_with_indices(op, x, dim, Some(k), true, out)
+}
+
+/// The first `k` values, or all.
+fn first(op: &'static str, x: KilnTensor, dim: usize, k: Option<usize>, descending: bool) -> KilnTensor {
+    record(op, &x.device(), [&x], x.dtype(), |t, [x]| {
+        let keep = k.map_or(t.dims(x)[dim], |k| k as u64);
+        t.sort(x, dim, keep, descending)
+    })
+}
+
+/// Their indices.
+fn first_indices(
+    op: &'static str,
+    x: KilnTensor,
+    dim: usize,
+    k: Option<usize>,
+    descending: bool,
+    out: BurnType,
+) -> KilnTensor {
+    record(op, &x.device(), [&x], out, |t, [x]| {
+        let keep = k.map_or(t.dims(x)[dim], |k| k as u64);
+        t.argsort(x, dim, keep, descending, to_kiln(out))
+    })
+}
+
+/// Both: sorted once, the values then fetched.
+fn first_with_indices(
+    op: &'static str,
+    x: KilnTensor,
+    dim: usize,
+    k: Option<usize>,
+    descending: bool,
+    out: BurnType,
+) -> (KilnTensor, KilnTensor) {
     let dtype = x.dtype();
     two(record_many(op, &x.device(), &[&x], |t, x| {
-        let sorted = t.sort(x[0], dim, true);
-        let order = t.argsort(x[0], dim, true, to_kiln(out));
-        let values = t.narrow(sorted, dim, 0, k as u64);
-        let indices = t.narrow(order, dim, 0, k as u64);
+        let keep = k.map_or(t.dims(x[0])[dim], |k| k as u64);
+        // Narrow types need not hold all indices that are fetched at.
+        let order = t.argsort(x[0], dim, keep, descending, DType::I64);
+        let values = t.gather(Index::Elements, x[0], dim, order);
+        let indices = t.cast(order, to_kiln(out));
         smallvec![(values, dtype), (indices, out)]
     }))
 }

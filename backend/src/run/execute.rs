@@ -16,6 +16,7 @@ use super::machine::Machine;
 use super::memory::Buffer;
 use super::place::{Place, gather_bytes};
 use super::runner::message_of;
+use super::sort;
 
 /// A step that failed, and what it says.
 pub(super) struct Broken {
@@ -209,12 +210,17 @@ impl Run<'_> {
 
     fn sort(&mut self, sort: &Sort) -> Result<(), String> {
         let (input, output) = (self.memory(sort.input)?, self.memory(sort.output)?);
+        let (axis, mut dims) = (sort.axis as usize, sort.dims.clone());
+        if let Engine::Host { pool, .. } = self.engine {
+            // SAFETY: the plan's places lie inside its buffers, and the result has a buffer of its own.
+            return unsafe { sort::run(pool, sort, (input.address(), input.len()), output.address()) };
+        }
+        let keep = std::mem::replace(&mut dims[axis], sort.len);
         let place = Place { len: input.len() as u64, buffer: input, layout: sort.layout.clone() };
-        let x = Array::from_bytes(sort.dtype, &sort.dims, &gather_bytes(&place, sort.dtype.bytes(), &sort.dims)?);
-        let axis = sort.axis as usize;
+        let x = Array::from_bytes(sort.dtype, &dims, &gather_bytes(&place, sort.dtype.bytes(), &dims)?);
         let sorted = match sort.indices {
-            None => oracle::order::sort(&x, axis, sort.descending),
-            Some(dtype) => oracle::order::argsort(&x, axis, sort.descending, dtype),
+            None => oracle::order::sort(&x, axis, keep, sort.descending),
+            Some(dtype) => oracle::order::argsort(&x, axis, keep, sort.descending, dtype),
         };
         output.fill_from(&sorted.to_bytes());
         Ok(())

@@ -12,6 +12,7 @@ mod memory;
 mod place;
 mod plans;
 mod runner;
+mod sort;
 mod warn;
 
 pub(crate) use failure::Failure;

@@ -287,15 +287,17 @@ impl Graph {
         (self.push(Op::Random(dist, key, counter), &[], dtype, Dims::from_slice(dims)), key, counter)
     }
 
-    /// Sorts along an axis.
-    pub fn sort(&mut self, x: Node, axis: usize, descending: bool) -> Node {
-        let (dtype, dims) = (self.dtype(x), self.dims(x).clone());
+    /// Sorts along an axis; the first `keep` elements are the result.
+    pub fn sort(&mut self, x: Node, axis: usize, keep: u64, descending: bool) -> Node {
+        let (dtype, mut dims) = (self.dtype(x), self.dims(x).clone());
+        dims[axis] = keep;
         self.push(Op::Sort { axis: axis as u8, descending }, &[x], dtype, dims)
     }
 
-    /// Indices that sort along an axis.
-    pub fn argsort(&mut self, x: Node, axis: usize, descending: bool, dtype: DType) -> Node {
-        let dims = self.dims(x).clone();
+    /// Indices that sort along an axis, the first `keep` of them.
+    pub fn argsort(&mut self, x: Node, axis: usize, keep: u64, descending: bool, dtype: DType) -> Node {
+        let mut dims = self.dims(x).clone();
+        dims[axis] = keep;
         self.push(Op::ArgSort { axis: axis as u8, descending }, &[x], dtype, dims)
     }
 

@@ -165,7 +165,7 @@ pub enum Op {
     Scatter(Index, u8, Update),
     /// Random numbers; slots: key (u64 seed), counter (u64 start).
     Random(Dist, Slot, Slot),
-    /// Sorts along an axis, stably, NaN last; gives the sorted values.
+    /// Sorts along an axis, stably, NaN last; gives the sorted values, as many of the first as the result is long.
     Sort {
         /// Axis.
         axis: u8,

@@ -206,8 +206,8 @@ impl<'a> Assembler<'a> {
             unreachable!("{arg} is no strided operand")
         };
         let (input, output) = (self.buffer(base), self.buffer(node));
-        let (dtype, dims) = (graph.dtype(arg), data.dims.clone());
-        Sort { dtype, dims, axis, descending, indices, input, layout, output }
+        let (dtype, dims, len) = (graph.dtype(arg), data.dims.clone(), graph.dims(arg)[axis as usize]);
+        Sort { dtype, dims, axis, len, descending, indices, input, layout, output }
     }
 
     /// Names of the rows that these nodes bring into a kernel, first the earliest.

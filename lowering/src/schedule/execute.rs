@@ -157,12 +157,13 @@ fn product(memory: &mut SecondaryMap<Buf, Vec<u8>>, gemm: &Gemm) {
 
 fn sorted(memory: &mut SecondaryMap<Buf, Vec<u8>>, sort: &Sort) {
     let input = &memory[sort.input];
-    let bits = places(&sort.layout, &sort.dims).map(|at| read(input, sort.dtype, at)).collect();
-    let x = Array::new(sort.dtype, &sort.dims, bits);
-    let axis = sort.axis as usize;
+    let (axis, mut dims) = (sort.axis as usize, sort.dims.clone());
+    let keep = std::mem::replace(&mut dims[axis], sort.len);
+    let bits = places(&sort.layout, &dims).map(|at| read(input, sort.dtype, at)).collect();
+    let x = Array::new(sort.dtype, &dims, bits);
     let result = match sort.indices {
-        None => oracle::order::sort(&x, axis, sort.descending),
-        Some(dtype) => oracle::order::argsort(&x, axis, sort.descending, dtype),
+        None => oracle::order::sort(&x, axis, keep, sort.descending),
+        Some(dtype) => oracle::order::argsort(&x, axis, keep, sort.descending, dtype),
     };
     memory[sort.output] = result.to_bytes();
 }

@@ -118,10 +118,12 @@ pub struct Gemm {
 pub struct Sort {
     /// Element type of the operand.
     pub dtype: DType,
-    /// Extents of operand and result.
+    /// Extents of the result.
     pub dims: Dims,
     /// Axis.
     pub axis: u8,
+    /// Extent of the operand along the axis: the first of the sorted elements make the result.
+    pub len: u64,
     /// Greatest first.
     pub descending: bool,
     /// The type of the indices, if they are wanted rather than the values.

@@ -449,11 +449,13 @@ impl Maker {
     fn sort(&mut self, x: Node) -> Option<Node> {
         let axis = self.axis(x)?;
         let descending = self.draws.one_in(2);
+        let n = self.graph.dims(x)[axis];
+        let keep = if self.draws.one_in(3) { self.draws.below(n + 1) } else { n };
         Some(match self.draws.one_in(2) {
-            true => self.graph.sort(x, axis, descending),
+            true => self.graph.sort(x, axis, keep, descending),
             false => {
                 let dtype = self.int();
-                self.graph.argsort(x, axis, descending, dtype)
+                self.graph.argsort(x, axis, keep, descending, dtype)
             }
         })
     }

@@ -87,8 +87,10 @@ pub fn step(
                 }
             })
         }
-        Op::Sort { axis, descending } => order::sort(args[0], *axis as usize, *descending),
-        Op::ArgSort { axis, descending } => order::argsort(args[0], *axis as usize, *descending, dtype),
+        Op::Sort { axis, descending } => order::sort(args[0], *axis as usize, dims[*axis as usize], *descending),
+        Op::ArgSort { axis, descending } => {
+            order::argsort(args[0], *axis as usize, dims[*axis as usize], *descending, dtype)
+        }
     })
 }
 

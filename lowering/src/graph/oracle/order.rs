@@ -38,26 +38,37 @@ fn lines(x: &Array, axis: usize, descending: bool) -> Vec<(Vec<usize>, Vec<usize
     coordinates(&one).map(|c| line(&c)).collect()
 }
 
-/// The sorted values.
-pub fn sort(x: &Array, axis: usize, descending: bool) -> Array {
-    let mut out = x.clone();
-    for (places, order) in lines(x, axis, descending) {
-        for (&to, &from) in places.iter().zip(&order) {
-            out.bits[to] = x.bits[places[from]];
+/// The result of `of` for the first `keep` places of each sorted line: from the line's places and its order.
+fn first(
+    x: &Array,
+    axis: usize,
+    keep: u64,
+    descending: bool,
+    dtype: DType,
+    of: impl Fn(&[usize], usize) -> u64,
+) -> Array {
+    let mut dims = x.dims.clone();
+    dims[axis] = keep;
+    let mut out = Array::from_fn(dtype, &dims, |_| 0);
+    let mut one = dims.clone();
+    one[axis] = one[axis].min(1);
+    for (mut c, (places, order)) in coordinates(&one).zip(lines(x, axis, descending)) {
+        for (i, &from) in order.iter().take(keep as usize).enumerate() {
+            c[axis] = i as u64;
+            out.bits[place(&c, &dims)] = of(&places, from);
         }
     }
     out
 }
 
-/// The indices that sort.
-pub fn argsort(x: &Array, axis: usize, descending: bool, dtype: DType) -> Array {
-    let mut out = Array::from_fn(dtype, &x.dims, |_| 0);
-    for (places, order) in lines(x, axis, descending) {
-        for (&to, &from) in places.iter().zip(&order) {
-            out.bits[to] = number::from_int(dtype, from as i128);
-        }
-    }
-    out
+/// The first `keep` of the sorted values.
+pub fn sort(x: &Array, axis: usize, keep: u64, descending: bool) -> Array {
+    first(x, axis, keep, descending, x.dtype, |places, from| x.bits[places[from]])
+}
+
+/// The first `keep` of the indices that sort.
+pub fn argsort(x: &Array, axis: usize, keep: u64, descending: bool, dtype: DType) -> Array {
+    first(x, axis, keep, descending, dtype, |_, from| number::from_int(dtype, from as i128))
 }
 
 #[cfg(test)]
@@ -67,10 +78,10 @@ mod tests {
     #[test]
     fn equals_keep_their_order_and_nan_is_greatest() {
         let x = Array::from_floats(DType::F32, &[5], &[2.0, f64::NAN, 1.0, 2.0, -1.0]);
-        assert_eq!(argsort(&x, 0, false, DType::I64).ints(), [4, 2, 0, 3, 1]);
-        assert_eq!(argsort(&x, 0, true, DType::I64).ints(), [1, 0, 3, 2, 4]);
-        assert_eq!(sort(&x, 0, false).floats()[..4], [-1.0, 1.0, 2.0, 2.0]);
+        assert_eq!(argsort(&x, 0, 5, false, DType::I64).ints(), [4, 2, 0, 3, 1]);
+        assert_eq!(argsort(&x, 0, 3, true, DType::I64).ints(), [1, 0, 3]);
+        assert_eq!(sort(&x, 0, 4, false).floats(), [-1.0, 1.0, 2.0, 2.0]);
         let x = Array::from_ints(DType::I8, &[2, 2], &[3, 1, 2, 4]);
-        assert_eq!(sort(&x, 0, false).ints(), [2, 1, 3, 4]);
+        assert_eq!(sort(&x, 0, 2, false).ints(), [2, 1, 3, 4]);
     }
 }

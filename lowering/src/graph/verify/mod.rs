@@ -130,12 +130,12 @@ impl Check<'_> {
             Op::Sort { axis, .. } => {
                 self.axis(*axis, self.args[0].dims.len());
                 self.result_is(self.args[0].dtype);
-                self.result_dims(self.args[0].dims.clone());
+                self.result_dims(self.first(*axis));
             }
             Op::ArgSort { axis, .. } => {
                 self.axis(*axis, self.args[0].dims.len());
                 self.result_type("an integer", data.dtype.is_int());
-                self.result_dims(self.args[0].dims.clone());
+                self.result_dims(self.first(*axis));
             }
         }
     }
@@ -172,6 +172,15 @@ impl Check<'_> {
 
     fn result_is(&mut self, wanted: DType) {
         self.result_type(wanted.name(), self.data.dtype == wanted);
+    }
+
+    /// The operand's extents, fewer along an axis where the result has fewer.
+    fn first(&self, axis: u8) -> Dims {
+        let mut wanted = self.args[0].dims.clone();
+        if let (Some(n), Some(&keep)) = (wanted.get_mut(axis as usize), self.data.dims.get(axis as usize)) {
+            *n = keep.min(*n);
+        }
+        wanted
     }
 
     fn result_dims(&mut self, wanted: Dims) {
