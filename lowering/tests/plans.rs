@@ -2,11 +2,12 @@
 //! integers are what the oracle says.
 
 use kiln_lowering::DType;
-use kiln_lowering::graph::Graph;
 use kiln_lowering::graph::arbitrary::{Case, Wishes, case};
 use kiln_lowering::graph::array::Array;
 use kiln_lowering::graph::oracle;
-use kiln_lowering::schedule::{Options, execute};
+use kiln_lowering::graph::{Graph, number};
+use kiln_lowering::op::Pointwise;
+use kiln_lowering::schedule::{InputData, Layout, Options, execute};
 
 fn run(case: &Case, fuse: bool, rewrite: bool) -> Result<Vec<Array>, String> {
     let options = Options { fuse, gemm_from: None, programs: 3 };
@@ -89,6 +90,50 @@ fn scatters_outside_are_reported_and_write_nothing() {
             let options = Options { fuse: true, gemm_from: None, programs: 3 };
             let got = execute::run(&graph, (&[floats(4), index, floats(3)], &[]), &options, false);
             assert!(matches!(got, Err(execute::Error::Check(_))), "{update} at {wrong}: {got:?}");
+        }
+    }
+}
+
+fn planned(graph: &Graph, inputs: &[Array], programs: u32) -> (String, Array) {
+    let options = Options { fuse: true, gemm_from: None, programs };
+    let data = inputs.iter().map(|x| InputData {
+        layout: Layout::contiguous(&x.dims),
+        buffer_len: x.bits.len() as u64,
+        donated: false,
+    });
+    let plan = kiln_lowering::schedule::plan(graph, &data.collect::<Vec<_>>(), &options);
+    let text: String = plan.programs.iter().map(ToString::to_string).collect();
+    (text, execute::run(graph, (inputs, &[]), &options, true).unwrap().swap_remove(0))
+}
+
+/// Operands that lie along another axis than the result are read along their own, next to others that do not.
+#[test]
+fn transposed_operands_are_read_in_tiles_of_two_axes() {
+    let cases: [(&[u64], &[usize]); 5] = [
+        (&[33, 70], &[1, 0]),
+        (&[3, 17, 40], &[0, 2, 1]),
+        (&[20, 2, 9], &[2, 1, 0]),
+        (&[2, 3, 18, 21], &[0, 3, 1, 2]),
+        (&[64, 64], &[1, 0]),
+    ];
+    for dtype in [DType::F32, DType::F16, DType::I8, DType::I64] {
+        for (dims, perm) in cases {
+            let mut graph = Graph::new();
+            let x = graph.input(dtype, dims);
+            let turned = graph.permute(x, perm);
+            let to = graph.dims(turned).clone();
+            let y = graph.input(dtype, &to);
+            let bias = graph.input(dtype, &to[to.len() - 1..]);
+            let bias = graph.expand(bias, &to);
+            let sum = graph.map(Pointwise::Add, &[turned, y]);
+            let sum = graph.map(Pointwise::Sub, &[sum, bias]);
+            graph.outputs = vec![sum];
+            let small =
+                |dims: &[u64], k: usize| Array::from_fn(dtype, dims, |i| number::from_f64(dtype, (i * k % 11) as f64));
+            let inputs = [small(dims, 3), small(&to, 5), small(&to[to.len() - 1..], 7)];
+            let (text, got) = planned(&graph, &inputs, 3);
+            assert!(text.contains("16x16"), "{dims:?} {perm:?}\n{text}");
+            assert_eq!(got, oracle::run(&graph, &inputs, &[]).unwrap()[0], "{dtype} {dims:?} {perm:?}");
         }
     }
 }

@@ -6,9 +6,10 @@ use super::super::group::Body;
 use super::across;
 use super::collapse::collapse;
 use super::context::Emitter;
+use super::crossed;
 use super::point::Point;
 use super::reduce::{self, Across, Lanes};
-use super::walk::{self, Tiles};
+use super::walk::{self, OWN_ROW, Tiles};
 use super::{Emitted, TILE, UNROLLED, WINDOW};
 use crate::DType;
 use crate::graph::{Graph, Node};
@@ -21,15 +22,22 @@ const NARROW: u64 = 32;
 pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32, index: DType) -> Emitted {
     let mut body = body.clone();
     collapse(&mut body.domain.axes, &mut body.exprs, body.stores.iter_mut().map(|s| &mut s.at));
+    let cross = if body.folds.is_empty() { crossed::axis(graph, &body) } else { None };
+    if let Some(cross) = cross {
+        crossed::turn(&mut body, cross);
+    }
     let axes = &body.domain.axes;
     let places: Vec<&Affine> = body.stores.iter().map(|s| &s.at).collect();
     let name = name(&body);
     let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
     let lanes = lanes(graph, &body, terms);
     let tiles = match (body.folds.is_empty(), lanes) {
+        (true, _) if cross.is_some() => crossed::tiles(programs),
         (true, _) => walk::pointwise(programs),
-        (_, Lanes::Along) => Tiles { lanes: 1, leading: false, weight: terms, programs },
-        (_, Lanes::Across(Across { width, .. })) => Tiles { lanes: width, leading: true, weight: terms, programs },
+        (_, Lanes::Along) => Tiles { lanes: 1, leading: false, weight: terms, programs, own_row: OWN_ROW },
+        (_, Lanes::Across(Across { width, .. })) => {
+            Tiles { lanes: width, leading: true, weight: terms, programs, own_row: OWN_ROW }
+        }
     };
     let mut e = Emitter::new(&name, graph, &body.exprs, (axes, tiles), index, &places);
     for store in &body.stores {
@@ -41,6 +49,9 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
         }
     }
     let point = Point::new(axes.len(), body.folds.len());
+    if cross.is_some() {
+        return crossed::emit(e, &body, programs, &point);
+    }
     if body.folds.is_empty() {
         return walk::parallel(
             e,

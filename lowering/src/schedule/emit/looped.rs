@@ -5,7 +5,7 @@ use super::super::looped::{Looped, Walk};
 use super::combine::{combine, neutral};
 use super::context::Emitter;
 use super::point::Point;
-use super::walk::{self, Tiles};
+use super::walk::{self, OWN_ROW, Tiles};
 use super::{Emitted, TILE, product};
 use crate::DType;
 use crate::graph::{Graph, Node, Reduction, Update};
@@ -30,7 +30,7 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DT
     }
     let step = axes.iter().rposition(|a| a.reduced);
     let steps = step.map_or(1, |axis| axes[axis].extent);
-    let tiles = Tiles { lanes: TILE, leading: false, weight: steps * 2, programs };
+    let tiles = Tiles { lanes: TILE, leading: false, weight: steps * 2, programs, own_row: OWN_ROW };
     let mut e = Emitter::new(name, graph, &looped.exprs, (axes, tiles), index, &places);
     let out = e.buffer(node, true);
     let count = e.argument(steps as i64, 1);

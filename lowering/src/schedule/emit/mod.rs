@@ -6,6 +6,7 @@ pub mod along;
 pub mod collapse;
 pub mod combine;
 pub mod context;
+pub mod crossed;
 pub mod fused;
 mod keep;
 pub mod looped;

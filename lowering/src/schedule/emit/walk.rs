@@ -8,8 +8,8 @@ use super::{Emitted, TILE, WINDOW};
 use crate::op::Pointwise;
 use crate::tile::Value;
 
-/// A row of at least this many elements is walked by itself; shorter rows are walked together, dividing the index.
-const OWN_ROW: u64 = 48;
+/// What [`Tiles::own_row`] is where nothing speaks for less.
+pub const OWN_ROW: u64 = 48;
 
 /// Fewest points that are worth a program of their own.
 pub const WORTH_A_PROGRAM: u64 = 8192;
@@ -25,6 +25,8 @@ pub struct Tiles {
     pub weight: u64,
     /// Number of programs wanted.
     pub programs: u32,
+    /// A row of at least this many elements is walked by itself; shorter ones are walked together, dividing the index.
+    pub own_row: u64,
 }
 
 /// Writes the visit of all points along `axes` and finishes the kernel.  `body` is written once for full tiles and once
@@ -53,7 +55,7 @@ pub fn row_start(extents: &[u64], tiles: Tiles) -> usize {
     let mut length = 1;
     for (at, &n) in extents.iter().enumerate().rev() {
         length *= n;
-        if length >= OWN_ROW {
+        if length >= tiles.own_row {
             return at;
         }
     }
@@ -61,9 +63,18 @@ pub fn row_start(extents: &[u64], tiles: Tiles) -> usize {
 }
 
 /// Number of units each program takes, given their weight.
-fn share(units: u64, weight: u64, programs: u64) -> u64 {
+pub fn share(units: u64, weight: u64, programs: u64) -> u64 {
     let least = WORTH_A_PROGRAM.div_ceil(weight.max(1)).max(1);
     units.div_ceil(programs.max(1)).max(least)
+}
+
+/// The numbers below `total` that this program takes: `span` of them, or what is left.
+pub fn span(e: &mut Emitter, span: Value, total: Value) -> (Value, Value) {
+    let id = e.b.program_id(0);
+    let id = e.b.cast(id, e.index);
+    let low = e.op(Pointwise::Mul, id, span);
+    let high = e.op(Pointwise::Add, low, span);
+    (low, e.op(Pointwise::Min, high, total))
 }
 
 /// One index over all points, divided into the axes' indices.
@@ -82,11 +93,7 @@ fn flat(
     let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
     let n = e.argument(total as i64, 1);
     let span = e.argument((each * lanes) as i64, tiles.lanes);
-    let id = e.b.program_id(0);
-    let id = e.b.cast(id, e.index);
-    let low = e.op(Pointwise::Mul, id, span);
-    let high = e.op(Pointwise::Add, low, span);
-    let high = e.op(Pointwise::Min, high, n);
+    let (low, high) = self::span(e, span, n);
     tiled(e, (low, high), tiles, &mut |e, index, mask| {
         let mut point = point.clone();
         point.parallel_mask = mask;
@@ -173,7 +180,7 @@ pub fn divide(e: &mut Emitter, index: Value, extents: &[Value], into: &mut [Opti
 }
 
 /// Full tiles of a range, without masks, then what is left, with one.
-fn tiled(
+pub fn tiled(
     e: &mut Emitter,
     (low, high): (Value, Value),
     tiles: Tiles,
@@ -223,5 +230,5 @@ pub fn full_end(e: &mut Emitter, low: Value, high: Value, n: u32) -> Value {
 
 /// The tiles of a plain pointwise kernel.
 pub fn pointwise(programs: u32) -> Tiles {
-    Tiles { lanes: TILE, leading: false, weight: 1, programs }
+    Tiles { lanes: TILE, leading: false, weight: 1, programs, own_row: OWN_ROW }
 }
