@@ -107,6 +107,16 @@ const CALLS: &[(&str, Call)] = &[
     ("interpolate", |n| {
         vec![Kiln::interpolate(floats(&[2, 3, n, n]), [14, 15], InterpolateOptions::new(InterpolateMode::Bilinear))]
     }),
+    ("transpose", |n| {
+        let (x, y) = (floats(&[n, 33]), floats(&[33, n]));
+        vec![Kiln::float_add(Kiln::float_transpose(x), y), Kiln::float_permute(floats(&[2, n, 3, 17]), &[0, 3, 1, 2])]
+    }),
+    ("cumsum", |n| vec![Kiln::float_cumsum(floats(&[n, 33]), 1), Kiln::float_cumsum(floats(&[n, 33]), 0)]),
+    ("long cumsum", |n| vec![Kiln::float_cumsum(floats(&[1, n * 1000]), 1), Kiln::float_cumsum(floats(&[n, 3000]), 1)]),
+    ("topk", |n| {
+        let (values, indices) = Kiln::float_topk_with_indices(floats(&[n, 33]), 1, 5, IntDType::I64);
+        vec![values, indices, Kiln::float_sort(floats(&[n, 33]), 0, false)]
+    }),
     ("adam", |n| {
         let step = Scalar::Float(1.0 - 0.9f64.powi(n as i32));
         let (grad, momentum) = (floats(&[33]), floats(&[33]));

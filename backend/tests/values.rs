@@ -231,3 +231,53 @@ fn random_numbers_stay_in_their_range() {
     let dice = read_int(Kiln::int_random(shape(), Distribution::Uniform(-3.0, 4.0), &CPU, IntDType::I32));
     assert!((-3..4).all(|face| dice.contains(&face)) && dice.iter().all(|d| (-3..4).contains(d)));
 }
+
+/// What is moved, counted up or sorted in ways of its own on the processor: the interpreter, which defines what programs
+/// mean, gives the same bits.
+#[test]
+fn moves_prefixes_and_sorts_have_the_interpreters_bits() {
+    let values = |n: usize, nan: bool| -> Vec<f32> {
+        let number = |i: usize| match i % 97 {
+            13 if nan => f32::NAN,
+            29 => -0.0,
+            31 => 0.0,
+            k => ((i * 7919 + k) % 1009) as f32 / 64.0 - 7.0,
+        };
+        (0..n).map(number).collect()
+    };
+    let run = |device: &KilnDevice| {
+        let laid = |shape: &[usize], dtype, nan| {
+            let data = TensorData::new(values(shape.iter().product(), nan), Shape::from(shape.to_vec()));
+            Kiln::float_cast(Kiln::float_from_data(data, device), dtype)
+        };
+        let of = |shape: &[usize], dtype| laid(shape, dtype, true);
+        let finite = |shape: &[usize], dtype| laid(shape, dtype, false);
+        let mut all = Vec::new();
+        for dtype in [FloatDType::F32, FloatDType::BF16, FloatDType::F64] {
+            for (shape, axes) in
+                [(&[37, 50][..], &[1, 0][..]), (&[2, 19, 3, 33], &[0, 3, 2, 1]), (&[40, 3, 17], &[2, 1, 0])]
+            {
+                let x = Kiln::float_permute(of(shape, dtype), axes);
+                let to: Vec<usize> = axes.iter().map(|&a| shape[a]).collect();
+                all.push(Kiln::float_mul(x, of(&to, dtype)));
+            }
+            for (shape, dim) in [(&[3, 2500][..], 1), (&[2500, 3], 0), (&[20, 30], 1), (&[2, 40, 70], 1)] {
+                all.push(Kiln::float_cumsum(finite(shape, dtype), dim));
+                all.push(Kiln::float_cummax(of(shape, dtype), dim));
+            }
+            for dim in 0..3 {
+                let x = || of(&[5, 300, 7], dtype);
+                all.extend([Kiln::float_sort(x(), dim, false), Kiln::float_topk(x(), dim, 2)]);
+                all.push(Kiln::float_sort_with_indices(Kiln::float_swap_dims(x(), 0, 1), dim, true, IntDType::I64).0);
+            }
+        }
+        all.push(Kiln::float_cumsum(finite(&[1, 17_000], FloatDType::F32), 1));
+        all.into_iter().map(|x| read_sync(Kiln::float_into_data(x)).expect("can be read")).collect::<Vec<_>>()
+    };
+    for (i, (got, want)) in run(&CPU).into_iter().zip(run(&KilnDevice::Interp)).enumerate() {
+        for (at, (a, b)) in got.iter::<f64>().zip(want.iter::<f64>()).enumerate() {
+            let same = a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+            assert!(same, "result {i}, {:?} {:?}, element {at}: {a} and {b}", got.dtype(), got.shape());
+        }
+    }
+}

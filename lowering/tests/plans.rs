@@ -2,10 +2,10 @@
 //! integers are what the oracle says.
 
 use kiln_lowering::DType;
-use kiln_lowering::graph::arbitrary::{Case, Wishes, case};
+use kiln_lowering::graph::arbitrary::{Case, Draws, Fill, Wishes, case, fill};
 use kiln_lowering::graph::array::Array;
 use kiln_lowering::graph::oracle;
-use kiln_lowering::graph::{Graph, number};
+use kiln_lowering::graph::{Graph, Reduction, number};
 use kiln_lowering::op::Pointwise;
 use kiln_lowering::schedule::{InputData, Layout, Options, execute};
 
@@ -135,5 +135,65 @@ fn transposed_operands_are_read_in_tiles_of_two_axes() {
             assert!(text.contains("16x16"), "{dims:?} {perm:?}\n{text}");
             assert_eq!(got, oracle::run(&graph, &inputs, &[]).unwrap()[0], "{dtype} {dims:?} {perm:?}");
         }
+    }
+}
+
+/// Prefixes depend on the length of the row alone: not on how many programs share it, nor on where its terms lie.
+#[test]
+fn prefixes_are_the_same_in_any_number_of_programs() {
+    for (kind, dtype) in [
+        (Reduction::Sum, DType::F32),
+        (Reduction::Sum, DType::Bf16),
+        (Reduction::Sum, DType::I8),
+        (Reduction::Prod, DType::F32),
+        (Reduction::Max, DType::F32),
+        (Reduction::Min, DType::I64),
+    ] {
+        // The interpreter takes its time: long rows for two kinds only.
+        let long: &[u64] = if kind == Reduction::Sum && dtype.is_float() { &[16_384, 17_000] } else { &[] };
+        for &n in [1u64, 7, 16, 1023, 1060].iter().chain(long) {
+            let mut draws = Draws::new(n);
+            let row = fill(&mut draws, dtype, &[n], if n < 1000 { Fill::Special } else { Fill::Ordinary });
+            let mut results: Vec<Vec<u64>> = Vec::new();
+            for (dims, axis) in [([1, n], 1), ([3, n], 1), ([n, 3], 0)] {
+                let mut graph = Graph::new();
+                let x = graph.input(dtype, &dims);
+                let scanned = graph.scan(kind, x, axis);
+                graph.outputs = vec![scanned];
+                let (term, place): (fn(usize, u64) -> usize, fn(usize, u64) -> usize) = match axis {
+                    1 => (|i, n| i % n as usize, |i, _| i),
+                    _ => (|i, _| i / 3, |i, _| i * 3),
+                };
+                let x = Array::from_fn(dtype, &dims, |i| row.bits[term(i, n)]);
+                for programs in [3, 16] {
+                    let (_, got) = planned(&graph, std::slice::from_ref(&x), programs);
+                    results.push((0..n as usize).map(|i| got.bits[place(i, n)]).collect());
+                }
+                if !dtype.is_float() {
+                    let want = oracle::run(&graph, std::slice::from_ref(&x), &[]).unwrap().swap_remove(0);
+                    assert_eq!(planned(&graph, std::slice::from_ref(&x), 16).1, want, "{kind:?} {dtype} {n}");
+                }
+            }
+            let nan = |bits: u64| dtype.is_float() && number::to_f64(dtype, bits).is_nan();
+            for other in &results[1..] {
+                let same = other.iter().zip(&results[0]).all(|(&a, &b)| a == b || nan(a) && nan(b));
+                assert!(same, "{kind:?} {dtype} {n}");
+            }
+        }
+    }
+}
+
+/// What is small beside the sum so far counts all the same, in every chunk.
+#[test]
+fn ones_after_a_great_number_count() {
+    let n = 20_000;
+    let mut graph = Graph::new();
+    let x = graph.input(DType::F32, &[n]);
+    let scanned = graph.scan(Reduction::Sum, x, 0);
+    graph.outputs = vec![scanned];
+    let x = Array::from_fn(DType::F32, &[n], |i| if i == 0 { 1e8f32 } else { 1.0 }.to_bits().into());
+    let (_, got) = planned(&graph, &[x], 16);
+    for i in 0..n as usize {
+        assert_eq!(got.float(i), f64::from((100_000_000 + i) as f32), "{i}");
     }
 }

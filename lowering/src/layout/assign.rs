@@ -152,7 +152,7 @@ impl Assignment {
             (Op::Load(_) | Op::Atomic(..), Some(offsets), _) => self.memory(program, offsets),
             (Op::Trans(perm), Some(x), _) => self.home(program, x).transposed(perm),
             (Op::Join, Some(x), _) => joined(&self.home(program, x)),
-            (Op::Split, Some(x), _) => apart(&self.home(program, x)).0,
+            (Op::Split, Some(x), _) => self.half(&self.home(program, x)),
             (Op::Map(_), _, Some(r)) => {
                 let Some(layout) = data.args.iter().find_map(|&a| self.fixed(a)).cloned() else {
                     // Computed from cheap values and undecided ones: itself undecided as long as one of them is.
@@ -191,6 +191,16 @@ impl Assignment {
         self.block(program, body);
         for (&result, &param) in data.results.iter().zip(carried) {
             self.layouts[result] = self.layouts[param].clone();
+        }
+    }
+
+    /// The layout of the halves of a tile: lanes that lie along the last axis would be halved too, so they move to the
+    /// first one.
+    fn half(&self, layout: &Layout) -> Layout {
+        let last = layout.shape.len() - 1;
+        match layout.lane.bases().iter().any(|&b| layout.along(b, last) != 0) {
+            true if last > 0 => lanes_along(&layout.shape[..last], 0, self.lane_bits),
+            _ => apart(layout).0,
         }
     }
 

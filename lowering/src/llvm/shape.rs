@@ -88,7 +88,8 @@ impl<'c> Lower<'_, 'c> {
 
     /// The two halves along the last axis.
     pub fn split(&mut self, x: Value, results: &[Value]) {
-        let (half, whole) = apart(&self.layouts[x].clone());
+        let half = self.layouts[results[0]].clone();
+        let whole = joined(&half);
         let tile = self.tile(x, &whole);
         for (i, &result) in results.iter().enumerate() {
             let regs = tile.regs.iter().skip(i).step_by(2).map(|&r| self.unramped(&whole, r)).collect();

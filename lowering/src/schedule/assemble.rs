@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::emit::{self, Emitted, Operand};
+use super::emit::{self, Emitted, Operand, Passes};
 use super::expr::Expr;
 use super::fuse::{Group, Groups, Work, groups};
 use super::group::Body;
@@ -103,8 +103,8 @@ impl<'a> Assembler<'a> {
                 if let Some(initial) = initial {
                     self.launch(emit::fused::emit(graph, initial, &[], options.programs, index), vec!["copy"]);
                 }
-                let emitted = emit::looped::emit(graph, *root, body, options.programs, index);
-                self.launch(emitted, self.rows(&[*root]));
+                let passes = emit::looped::emit(graph, *root, body, options.programs, index);
+                self.passes(passes, &self.rows(&[*root]));
             }
             Work::Gemm(node) => {
                 let gemm = self.gemm(*node);
@@ -158,10 +158,25 @@ impl<'a> Assembler<'a> {
         pairs
     }
 
+    /// Kernels that run one after the other, with buffers of their own between them.
+    fn passes(&mut self, passes: Passes, rows: &[&'static str]) {
+        let fresh = |&(dtype, len): &(DType, u64)| BufferData { dtype, len, input: None, takes: None };
+        let scratch: Vec<Buf> = passes.scratch.iter().map(|s| self.buffers.push(fresh(s))).collect();
+        for emitted in passes.list {
+            self.launch_between(emitted, rows.to_vec(), &scratch);
+        }
+        self.steps.extend(scratch.into_iter().map(Step::Free));
+    }
+
     fn launch(&mut self, emitted: Emitted, rows: Vec<&'static str>) {
+        self.launch_between(emitted, rows, &[]);
+    }
+
+    fn launch_between(&mut self, emitted: Emitted, rows: Vec<&'static str>, scratch: &[Buf]) {
         let args = emitted.args.iter().map(|arg| match arg {
             Operand::Node(node) => Arg::Buffer(self.buffer(*node)),
             Operand::Scalar(arg) => *arg,
+            Operand::Scratch(number) => Arg::Buffer(scratch[*number]),
         });
         let args = args.collect();
         let text = emitted.program.to_string();

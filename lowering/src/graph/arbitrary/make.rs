@@ -35,7 +35,7 @@ pub const MAKERS: &[(&str, u64, Make)] = &[
     ("sort", 1, Maker::sort),
 ];
 
-const EXTENTS: &[u64] = &[1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257];
+const EXTENTS: &[u64] = &[1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257, 1030];
 
 /// A graph in the making.
 pub struct Maker {

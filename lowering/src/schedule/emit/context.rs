@@ -168,6 +168,12 @@ impl<'a> Emitter<'a> {
         param
     }
 
+    /// A buffer between two kernels.
+    pub fn scratch(&mut self, number: usize, dtype: DType, written: bool) -> Param {
+        self.args.push(Operand::Scratch(number));
+        self.b.buffer(dtype, written)
+    }
+
     /// Puts a result into the memory of an operand: one parameter, which is the result's buffer.
     pub fn share(&mut self, result: Node, operand: Node) {
         let param = self.buffers[&operand];

@@ -8,6 +8,7 @@
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Expr, FIRST_GATHER};
 use super::super::group::Body;
+use super::WINDOW;
 use super::context::Emitter;
 use super::point::Point;
 use super::walk::{self, Tiles, divide, full_end, share};
@@ -21,11 +22,8 @@ pub const SIDE: u32 = 16;
 /// Extent of a block along either axis.
 const BLOCK: u64 = 64;
 
-/// Axes no longer than this are not worth a side of a tile: gathering is as good.
-const SHORT: u64 = 8;
-
 /// The axis, other than the last one, along which most bytes that vary along the last lie side by side.  Strides decide,
-/// as far as the class knows them.
+/// as far as the class knows them; an axis as short as a window's is not worth a side of a tile.
 pub fn axis(graph: &Graph, body: &Body) -> Option<usize> {
     let axes = &body.domain.axes;
     let last = axes.len().checked_sub(2)? + 1;
@@ -40,7 +38,7 @@ pub fn axis(graph: &Graph, body: &Body) -> Option<usize> {
         let near = gathered.iter().filter(|(_, at)| at.coefficient(axis as Axis) == 1);
         near.map(|(bytes, _)| bytes).sum()
     };
-    let long = |axis: &usize| axes[*axis].extent > SHORT;
+    let long = |axis: &usize| axes[*axis].extent > WINDOW;
     (0..last).filter(long).max_by_key(|&a| beside(a)).filter(|&a| beside(a) > 0 && long(&last))
 }
 

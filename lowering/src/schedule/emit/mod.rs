@@ -4,6 +4,7 @@
 pub mod across;
 pub mod along;
 pub mod collapse;
+pub mod columns;
 pub mod combine;
 pub mod context;
 pub mod crossed;
@@ -11,6 +12,7 @@ pub mod fused;
 mod keep;
 pub mod looped;
 pub mod point;
+pub mod prefix;
 pub mod product;
 pub mod random;
 pub mod reduce;
@@ -21,6 +23,7 @@ pub use context::Emitter;
 pub use point::Point;
 
 use super::plan::Arg;
+use crate::DType;
 use crate::graph::Node;
 use crate::schedule::expr::Exprs;
 use crate::tile::Program;
@@ -49,6 +52,20 @@ pub struct Emitted {
     pub each: Option<u64>,
 }
 
+/// Kernels that run one after the other.
+pub struct Passes {
+    /// The kernels.
+    pub list: Vec<Emitted>,
+    /// Type and length of each buffer between them, by the numbers of [`Operand::Scratch`].
+    pub scratch: Vec<(DType, u64)>,
+}
+
+impl From<Emitted> for Passes {
+    fn from(one: Emitted) -> Passes {
+        Passes { list: vec![one], scratch: Vec::new() }
+    }
+}
+
 /// An argument before buffers are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
@@ -56,6 +73,8 @@ pub enum Operand {
     Node(Node),
     /// A scalar.
     Scalar(Arg),
+    /// A buffer that only the kernels of one row use, by number.
+    Scratch(usize),
 }
 
 /// What computed indices report when they are out of range, by code.
