@@ -24,12 +24,24 @@ struct Access<'c> {
     mask: Option<Reg<'c>>,
 }
 
+/// The one element that all lanes of all registers hold.
+fn same_everywhere<'c>(tile: &Tile<'c>) -> Option<Any<'c>> {
+    let Reg::Uniform(first) = tile.regs[0] else { return None };
+    tile.regs.iter().all(|reg| matches!(reg, Reg::Uniform(x) if *x == first)).then_some(first)
+}
+
 impl<'c> Lower<'_, 'c> {
     /// Operands: offsets \[, mask, other\].
     pub fn load(&mut self, param: Param, args: &[Value], layout: Layout, dtype: DType) -> Tile<'c> {
         let offsets = self.tile(args[0], &layout);
         let mask = self.mask(args.get(1), &layout);
         let other = args.get(2).map(|&other| self.tile(other, &layout));
+        if let (Some(mask), Some(other)) = (&mask, &other)
+            && let Some(condition) = same_everywhere(mask)
+            && same_everywhere(&offsets).is_none()
+        {
+            return self.load_where(condition, (param, dtype), &offsets, other);
+        }
         let regs = (0..layout.registers()).map(|r| {
             let mask = mask.as_ref().map(|m| m.regs[r]);
             let access = self.access(param, dtype, &layout, offsets.regs[r], mask);
@@ -37,6 +49,34 @@ impl<'c> Lower<'_, 'c> {
             self.load_register(&access, &layout, other)
         });
         Tile { regs: regs.collect(), layout }
+    }
+
+    /// All registers, or none: a tile outside of its buffer is not looked at, for processors are slow to find out that
+    /// no lane of an access to no memory is wanted.
+    fn load_where(
+        &self,
+        condition: Any<'c>,
+        (param, dtype): (Param, DType),
+        offsets: &Tile<'c>,
+        other: &Tile<'c>,
+    ) -> Tile<'c> {
+        let layout = &offsets.layout;
+        let load = |&offsets: &Reg<'c>| {
+            let access = self.access(param, dtype, layout, offsets, None);
+            self.vector(layout, self.load_register(&access, layout, None))
+        };
+        let (mut loaded, mut others) = (Vec::new(), Vec::new());
+        let (from_loaded, from_others) = self.branch_blocks(
+            condition,
+            || loaded.extend(offsets.regs.iter().map(load)),
+            || others.extend(other.regs.iter().map(|&reg| self.vector(layout, reg))),
+        );
+        let regs = loaded.iter().zip(&others).map(|(x, y)| {
+            let phi = built(self.ir.builder.build_phi(x.get_type(), ""));
+            phi.add_incoming(&[(x, from_loaded), (y, from_others)]);
+            Reg::Vector(phi.as_basic_value())
+        });
+        Tile { regs: regs.collect(), layout: layout.clone() }
     }
 
     /// Operands: offsets, value \[, mask\].
