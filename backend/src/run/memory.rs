@@ -14,6 +14,9 @@ use burn_backend::Bytes;
 /// Alignment of every block, in bytes.
 pub(crate) const ALIGN: usize = 64;
 
+/// A large page, in bytes.
+const LARGE_PAGE: usize = 2 << 20;
+
 /// What a pool holds, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -185,15 +188,34 @@ impl Drop for State {
     }
 }
 
+/// How a block of that size is allocated: large ones at the bounds of large pages.
+fn layout(size: usize) -> Option<Layout> {
+    Layout::from_size_align(size, if size >= 2 * LARGE_PAGE { LARGE_PAGE } else { ALIGN }).ok()
+}
+
+/// Asks for large pages: accesses that stride through a block miss the tables of small ones each time.
+#[cfg(target_os = "linux")]
+fn advise(start: NonNull<u8>, size: usize) {
+    if size >= 2 * LARGE_PAGE {
+        // SAFETY: the range is a block of our own; advice changes nothing that is in it, and may be declined.
+        let _ = unsafe { libc::madvise(start.as_ptr().cast(), size / LARGE_PAGE * LARGE_PAGE, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_: NonNull<u8>, _: usize) {}
+
 impl Block {
     fn new(size: usize) -> Option<Block> {
-        let layout = Layout::from_size_align(size, ALIGN).ok()?;
+        let layout = layout(size)?;
         // SAFETY: the size is not 0: classes start at 64.
-        NonNull::new(unsafe { alloc(layout) }).map(Block)
+        let start = NonNull::new(unsafe { alloc(layout) })?;
+        advise(start, size);
+        Some(Block(start))
     }
 
     fn free(self, size: usize) {
-        if let Ok(layout) = Layout::from_size_align(size, ALIGN) {
+        if let Some(layout) = layout(size) {
             // SAFETY: `new` made the block with this layout, and it is consumed here.
             unsafe { dealloc(self.0.as_ptr(), layout) };
         }
@@ -300,6 +322,20 @@ mod tests {
         assert_eq!(again.address(), address);
         assert_eq!(pool.usage().fresh, 1);
         assert_eq!(pool.usage().used, 1024);
+    }
+
+    #[test]
+    fn large_blocks_start_at_large_pages_and_come_back() {
+        let pool = Pool::new(None);
+        for len in [4 << 20, (4 << 20) + 1, 9_000_001] {
+            let block = pool.allocate(len).expect("fits");
+            assert_eq!(block.address() as usize % LARGE_PAGE, 0, "{len}");
+            block.fill_from(&vec![7; len]);
+            assert!(block.elements::<u8>()[..len].iter().all(|&b| b == 7));
+        }
+        assert_eq!(pool.usage().used, 0);
+        pool.lock().release();
+        assert_eq!(pool.usage().kept, 0);
     }
 
     #[test]
