@@ -1,8 +1,8 @@
 //! Threads that run the programs of a launch.  Knows nothing of kernels: it calls a function for runs of programs.
 //!
-//! The launching thread works too, and starts alone: only when the programs it has run so far say that the rest will
-//! take longer than waking somebody does are the others called.  Chunks are claimed from a counter, so a thread that
-//! is held up holds up nobody but itself.
+//! The launching thread works too.  Where the others have parked it starts alone: only when the programs it has run so
+//! far say that the rest will take longer than waking somebody does are they called.  Chunks are claimed from a counter,
+//! so a thread that is held up holds up nobody but itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,6 +18,9 @@ const WAKING: Duration = Duration::from_micros(15);
 
 /// Rounds that a thread looks for work, or for the end of others' work, before it parks: some tens of microseconds.
 const SPINS: u32 = 4_000;
+
+/// Fewest programs for which threads that are awake are called at once.
+const CALLED_AT_ONCE: u64 = 8;
 
 /// Chunks per thread: enough for even shares, few enough for the counter not to matter.
 const CHUNKS: u64 = 8;
@@ -37,6 +40,8 @@ struct Shared {
     left: Condvar,
     /// Counts jobs, for helpers that are still looking.
     calls: AtomicU64,
+    /// Helpers that are looking and have not parked.
+    looking: AtomicUsize,
     /// Helpers inside the job.  Written under the lock, so that nobody waits for a signal that has been given.
     working: AtomicUsize,
 }
@@ -121,6 +126,7 @@ impl Pool {
             called: Condvar::new(),
             left: Condvar::new(),
             calls: AtomicU64::new(0),
+            looking: AtomicUsize::new(0),
             working: AtomicUsize::new(0),
         });
         let helper = |i: usize| {
@@ -162,7 +168,8 @@ impl Pool {
         };
         let Some(_guard) = alone else { return job.span(0, total) };
 
-        if alone_first && job.finishes_soon() {
+        let awake = total >= CALLED_AT_ONCE && self.shared.looking.load(Ordering::Relaxed) > 0;
+        if alone_first && !awake && job.finishes_soon() {
             return;
         }
         {
@@ -200,12 +207,14 @@ impl Shared {
     fn help(&self) {
         let mut seen = 0;
         loop {
+            self.looking.fetch_add(1, Ordering::Relaxed);
             for _ in 0..SPINS {
                 if self.calls.load(Ordering::Acquire) != seen {
                     break;
                 }
                 std::hint::spin_loop();
             }
+            self.looking.fetch_sub(1, Ordering::Relaxed);
             let mut state = self.lock();
             while !state.stop && self.calls.load(Ordering::Acquire) == seen {
                 state = self.called.wait(state).unwrap_or_else(PoisonError::into_inner);
