@@ -1,6 +1,7 @@
 //! Tile programs as kernels: found in memory, on disk, or compiled, several at a time.
 
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -51,6 +52,31 @@ pub(super) struct Kernels {
     pub(super) engine: Engine,
     cache: Cache,
     known: FxHashMap<Key, Result<Kernel, String>>,
+    /// Keys of programs seen before: most come again with every new plan, and printing them takes longer than planning.
+    keys: FxHashMap<Fingerprint, Key>,
+}
+
+/// What stands for a program while the process lives.
+type Fingerprint = blake3::Hash;
+
+/// Gathers what a value feeds its hash.
+#[derive(Default)]
+struct Fed(Vec<u8>);
+
+impl Hasher for Fed {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+fn fingerprint(program: &Program) -> Fingerprint {
+    let mut fed = Fed::default();
+    program.hash(&mut fed);
+    blake3::hash(&fed.0)
 }
 
 /// Version of the compiler, part of every key: another one may compile the same text to another object.
@@ -64,7 +90,12 @@ impl Kernels {
             KilnDevice::Interp => Engine::Interp,
             _ => Engine::Host { spec: host::spec(), pool: host::Pool::with_threads(knobs.threads) },
         };
-        Kernels { engine, cache: Cache::new(knobs.cache_dir.clone()), known: FxHashMap::default() }
+        Kernels {
+            engine,
+            cache: Cache::new(knobs.cache_dir.clone()),
+            known: FxHashMap::default(),
+            keys: FxHashMap::default(),
+        }
     }
 
     /// A kernel per program, or why there is none.
@@ -74,7 +105,11 @@ impl Kernels {
         };
         let started = Instant::now();
         let spec_text = spec.to_string();
-        let keys: Vec<Key> = programs.iter().map(|p| key(&[&p.to_string(), &spec_text, COMPILER])).collect();
+        let mut key_of = |p: &Program| {
+            let known = self.keys.entry(fingerprint(p));
+            *known.or_insert_with(|| key(&[&p.to_string(), &spec_text, COMPILER]))
+        };
+        let keys: Vec<Key> = programs.iter().map(&mut key_of).collect();
         let mut missing: Vec<usize> = (0..keys.len()).filter(|&i| !self.known.contains_key(&keys[i])).collect();
         missing.dedup_by_key(|&mut i| keys[i]);
         let mut effort = Effort::default();

@@ -1,8 +1,8 @@
 //! From a graph to a plan: simplified, grouped, emitted, with a buffer for each result for as long as it is needed.
 
 use cranelift_entity::PrimaryMap;
-use indexmap::IndexMap;
-use rustc_hash::{FxHashMap, FxHashSet};
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::emit::{self, Emitted, Operand, Passes};
@@ -39,7 +39,7 @@ struct Assembler<'a> {
     /// The last group that reads each node; those that stay are not in it.
     last_use: FxHashMap<Node, usize>,
     wanted: FxHashSet<Node>,
-    programs: IndexMap<String, Program>,
+    programs: IndexSet<Program, FxBuildHasher>,
     steps: Vec<Step>,
     index: DType,
     /// Which inputs' buffers nobody else will read.
@@ -179,8 +179,7 @@ impl<'a> Assembler<'a> {
             Operand::Scratch(number) => Arg::Buffer(scratch[*number]),
         });
         let args = args.collect();
-        let text = emitted.program.to_string();
-        let (program, _) = self.programs.insert_full(text, emitted.program);
+        let (program, _) = self.programs.insert_full(emitted.program);
         self.steps.push(Step::Launch { program, grid: emitted.grid, args, checks: emitted.checks, rows });
     }
 
@@ -248,7 +247,7 @@ impl<'a> Assembler<'a> {
             None => unreachable!("{node} is wanted and has no buffer"),
         });
         let outputs = outputs.collect();
-        Plan { programs: self.programs.into_values().collect(), buffers: self.buffers, steps: self.steps, outputs }
+        Plan { programs: self.programs.into_iter().collect(), buffers: self.buffers, steps: self.steps, outputs }
     }
 }
 

@@ -167,7 +167,7 @@ pub enum Op {
 }
 
 /// Where in a user's source an instruction was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place(pub &'static Location<'static>);
 
 impl fmt::Display for Place {
@@ -178,7 +178,7 @@ impl fmt::Display for Place {
 }
 
 /// An instruction with its operands and results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InstData {
     /// What it does.
     pub op: Op,
@@ -191,7 +191,7 @@ pub struct InstData {
 }
 
 /// The contents of a block.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockData {
     /// Values that the surrounding instruction provides.
     pub params: Vec<Value>,
@@ -201,8 +201,9 @@ pub struct BlockData {
     pub yields: Vec<Value>,
 }
 
-/// One program, run by every instance of a launch.
-#[derive(Clone, Debug)]
+/// One program, run by every instance of a launch.  Equal ones were built alike and have one text; of two that differ
+/// only in the order of building the texts can be equal too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
     /// Name, for dumps and symbol tables: letters, digits and underscores.
     pub name: String,
