@@ -100,7 +100,7 @@ fn a_sentences_vector_is_its_own() {
 fn a_mean_leaves_padding_out() {
     let device = Device::default();
     let features = Tensor::<3>::from_floats([[[1.0, 2.0], [3.0, 6.0], [f32::MAX, 100.0]]], &device);
-    let padding = Tensor::<2, Bool>::from_bool([[false, false, true]].into(), &device);
+    let padding = Tensor::<2, Bool>::from_bool([[false, false, true]], &device);
     let read = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
     assert_eq!(read(mean(features, padding)), [2.0, 4.0]);
     assert_eq!(read(unit_length(Tensor::from_floats([[3.0, 4.0], [0.0, 0.0]], &device))), [0.6, 0.8, 0.0, 0.0]);
