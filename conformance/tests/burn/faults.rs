@@ -158,6 +158,22 @@ fn an_index_out_of_range_is_an_error_of_its_own_read() {
 }
 
 #[test]
+fn an_index_into_what_is_the_same_everywhere_is_checked_too() {
+    let device = kiln();
+    let indices = |at: &[i64]| Tensor::<1, Int>::from_data(TensorData::new(at.to_vec(), [2]), (&device, DType::I64));
+    let constants = [Tensor::<2>::zeros([3, 2], &device), Tensor::full([3, 2], 2.5, &device).exp()];
+    for x in constants {
+        for bad in [3, -1, i64::MAX] {
+            assert!(x.clone().select(0, indices(&[0, bad])).try_into_data().is_err(), "{bad}");
+        }
+        let columns: Tensor<2> = x.clone().select(1, indices(&[1, 0]));
+        assert_eq!(values(columns), values(x));
+    }
+    let counted = Tensor::<1, Int>::arange(0..4, &device).reshape([1, 4]).repeat_dim(0, 3);
+    assert!(counted.select(0, indices(&[2, 5])).try_into_data().is_err());
+}
+
+#[test]
 fn threads_get_their_own_results_and_survive_the_panic_of_another() {
     std::thread::scope(|scope| {
         let work = |seed: usize| {

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::affine::{Affine, Axis, Check};
@@ -134,6 +134,35 @@ impl Exprs {
             Expr::Guard { checks, value, .. } => checked(checks).max(self.list[*value].stage),
             Expr::Reduced(id) => self.reduced_stages[*id as usize],
         }
+    }
+
+    /// Whether an index expression within `ex` has a term along `axis`.
+    pub fn meets(&self, ex: Ex, axis: Axis) -> bool {
+        let of = |at: &Affine| at.terms.iter().any(|t| t.0 == axis);
+        let in_checks = |checks: &Checks| checks.iter().any(|check| of(&check.at));
+        let (mut seen, mut left) = (FxHashSet::default(), vec![ex]);
+        while let Some(ex) = left.pop() {
+            if !seen.insert(ex) {
+                continue;
+            }
+            let found = match &self.list[ex].expr {
+                Expr::Constant(_) | Expr::Slot(_) | Expr::Reduced(_) => false,
+                Expr::Index(at) | Expr::Random { at, .. } => of(at),
+                Expr::Load { at, checks, .. } => of(at) || in_checks(checks),
+                Expr::Map(_, args) => {
+                    left.extend(args);
+                    false
+                }
+                Expr::Guard { checks, value, .. } => {
+                    left.push(*value);
+                    in_checks(checks)
+                }
+            };
+            if found {
+                return true;
+            }
+        }
+        false
     }
 
     /// Nodes whose buffers are read.

@@ -2,7 +2,7 @@
 //! which nodes have buffers, not how kernels are formed.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::affine::{Affine, Axis, Check, Indivisible};
 use super::expr::{Checks, Ex, Expr, Exprs, FIRST_GATHER, GatherAxis};
@@ -242,11 +242,18 @@ impl<'a> Tracer<'a> {
         let mut inner = Coords::from(coords);
         inner[axis] = Affine::axis(pseudo);
         let limit = self.graph.dims(source)[axis] as i64;
+        let check = Check { at: Affine::axis(pseudo), limit, divisor: 1 };
         let mut all = checks.clone();
-        all.push(Check { at: Affine::axis(pseudo), limit, divisor: 1 });
+        all.push(check.clone());
         all.sort();
         all.dedup();
-        self.value(source, &inner, &all)
+        let value = self.value(source, &inner, &all)?;
+        if self.exprs.meets(value, pseudo) {
+            return Ok(value);
+        }
+        // What is the same at every index is read at none; the index is computed all the same, to be checked.
+        let guard = Expr::Guard { checks: smallvec![check], value, fill: 0 };
+        Ok(self.exprs.add(guard, data.dtype))
     }
 
     /// The pseudo-axis of a computed index, which the kernel will check.
