@@ -8,20 +8,21 @@ use burn_tensor::{DType, Int, Tensor, TensorData};
 use serial_test::serial;
 
 use crate::cases::panics;
-use crate::{kiln, tensor, values};
+use crate::{kiln, memory, tensor, values};
 
 /// Names what a child process is to do.
 const SCENARIO: &str = "CHILD_SCENARIO";
 
 /// Runs this binary's `child` with variables of its own.
-fn child(scenario: &str, variables: &[(&str, &str)]) -> Output {
+pub fn child(scenario: &str, variables: &[(&str, &str)]) -> Output {
     let this = std::env::current_exe().expect("a test has a path");
     let mut command = Command::new(this);
     command.args(["--exact", "faults::child_process", "--nocapture"]).env(SCENARIO, scenario);
     command.envs(variables.iter().copied()).output().expect("the test binary can be started again")
 }
 
-fn text(output: &Output) -> String {
+/// What a process said.
+pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -38,6 +39,7 @@ fn child_process() {
             let counts = inspect::counts(&KilnDevice::Cpu);
             println!("compiled {} from disk {}", counts.compiled, counts.cache_hits);
         }
+        "inference" => memory::inference(&device),
         other => panic!("no scenario {other}"),
     }
 }

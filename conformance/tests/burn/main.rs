@@ -1,9 +1,12 @@
 //! Programs of Burn's tensor API on Kiln: against definitions, against themselves in other ways, against burn-ndarray.
 
+mod activations;
 mod against;
+mod blocks;
 mod cases;
 mod decisions;
 mod faults;
+mod memory;
 mod metamorphic;
 mod program;
 

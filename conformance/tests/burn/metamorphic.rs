@@ -1,9 +1,10 @@
 //! Programs that have to give the same bits: fused and not, on the interpreter and on the processor.
 
 use burn_kiln::inspect;
+use burn_tensor::FloatDType;
 use kiln_conformance::report;
 
-use crate::program::{Outcome, run};
+use crate::program::{Outcome, run, run_in};
 use crate::{interp, kiln};
 
 fn same(got: &Outcome, want: &Outcome) -> Result<(), String> {
@@ -36,6 +37,16 @@ fn fusing_changes_no_bit() {
     check("tensor programs, fused and not", 1000..1060, |seed, steps| {
         let fused = run(seed, steps, &kiln());
         (inspect::with_fusing(false, || run(seed, steps, &kiln())), fused)
+    });
+}
+
+#[test]
+fn fusing_changes_no_bit_of_other_types() {
+    let types = [FloatDType::F16, FloatDType::BF16, FloatDType::F64];
+    check("tensor programs of other types, fused and not", 3000..3030, |seed, steps| {
+        let dtype = types[seed as usize % types.len()];
+        let fused = run_in(dtype, seed, steps, &kiln());
+        (inspect::with_fusing(false, || run_in(dtype, seed, steps, &kiln())), fused)
     });
 }
 

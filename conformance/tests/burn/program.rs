@@ -3,10 +3,12 @@
 //! What rounding could turn into something else stays out: comparisons and indices are taken from given data, and values
 //! are scaled so that none grows.
 
+mod layers;
+
 use burn_tensor::activation;
 use burn_tensor::module;
 use burn_tensor::ops::{AvgPoolOptions, ConvOptions, MaxPoolOptions};
-use burn_tensor::{Bool, Device, IndexingUpdateOp, Int, Slice, Tensor, TensorData};
+use burn_tensor::{Bool, Device, FloatDType, IndexingUpdateOp, Int, Slice, Tensor, TensorData};
 use kiln_lowering::graph::arbitrary::Draws;
 
 /// What a program computed.
@@ -27,6 +29,7 @@ struct Sized {
 struct Maker {
     draws: Draws,
     device: Device,
+    dtype: FloatDType,
     leaves: Vec<Tensor<4>>,
     pool: Vec<Sized>,
     name: String,
@@ -53,12 +56,24 @@ const MAKERS: &[(&str, Make)] = &[
     ("convolution", Maker::convolution),
     ("pooling", Maker::pooling),
     ("norm", Maker::norm),
+    ("transposed convolution", Maker::transposed_convolution),
+    ("attention", Maker::attention),
+    ("adaptive pooling", Maker::adaptive_pooling),
+    ("gated", Maker::gated),
+    ("windows", Maker::windows),
+    ("ordered", Maker::ordered),
 ];
 
-/// Runs the program of a seed: `steps` calls, then a backward pass from a weighted sum of what nobody used.
+/// Runs the program of a seed in f32: `steps` calls, then a backward pass from a weighted sum of what nobody used.
 pub fn run(seed: u64, steps: usize, device: &Device) -> Outcome {
+    run_in(FloatDType::F32, seed, steps, device)
+}
+
+/// Likewise, on floats of some type.
+pub fn run_in(dtype: FloatDType, seed: u64, steps: usize, device: &Device) -> Outcome {
     let device = device.clone().autodiff();
-    let mut m = Maker { draws: Draws::new(seed), device, leaves: Vec::new(), pool: Vec::new(), name: String::new() };
+    let (leaves, pool, name) = Default::default();
+    let mut m = Maker { draws: Draws::new(seed), device, dtype, leaves, pool, name };
     let dims =
         [1 + m.draws.below(3), 1 + m.draws.below(4), 1 + m.draws.below(9), 1 + m.draws.below(9)].map(|n| n as usize);
     let first = m.leaf(dims);
@@ -102,7 +117,7 @@ impl Maker {
     /// Given numbers in [−2, 2].
     fn data(&mut self, dims: [usize; 4]) -> Tensor<4> {
         let values = self.numbers(dims.iter().product());
-        Tensor::from_data(TensorData::new(values, dims), &self.device)
+        Tensor::<4>::from_data(TensorData::new(values, dims), &self.device).cast(self.dtype)
     }
 
     /// Likewise, with a gradient wanted.
