@@ -41,7 +41,7 @@ fn random_programs_agree_with_another_backend() {
     let seeds = 0..120;
     for seed in seeds.clone() {
         let (dtype, tolerance) = TYPES[usize::from(seed % 4 == 3)];
-        let run = |steps, device| run_in(dtype, seed, steps, device);
+        let run = |steps, device: &_| run_in(dtype, seed, steps, device);
         let check = |steps| compare(&run(steps, &kiln()), &run(steps, &reference()), tolerance);
         if check(8).is_err() {
             // The shortest beginning of the program that fails.

@@ -29,7 +29,8 @@ impl Maker {
     pub(super) fn attention(&mut self, x: Sized) -> Option<Sized> {
         let [batch, heads, queries, width] = x.tensor.dims();
         let keys = queries + self.below(3);
-        let (k, v) = (self.leaf([batch, heads, keys, width]), self.leaf([batch, heads, keys, 1 + self.below(5)]));
+        let features = 1 + self.below(5);
+        let (k, v) = (self.leaf([batch, heads, keys, width]), self.leaf([batch, heads, keys, features]));
         let mask = if self.draws.one_in(2) { Some(self.bools([batch, heads, queries, keys])) } else { None };
         let is_causal = self.draws.one_in(2);
         self.name = format!("{keys} keys, masked {}, causal {is_causal}", mask.is_some());

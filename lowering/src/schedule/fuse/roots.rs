@@ -8,6 +8,10 @@ use crate::schedule::plan::Options;
 /// A pointwise value used by two kernels is computed twice up to this cost, in additions; above, it gets a buffer.
 const RECOMPUTE: u32 = 4;
 
+/// A costly pointwise value is computed at this many points for each point of a kernel; above, it gets a buffer.  Views
+/// of sums of views multiply: without a bound, sums of neighbours of sums of neighbours grow as a power of their depth.
+const MOST_POINTS: u32 = 16;
+
 /// Why a node has a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kept {
@@ -83,16 +87,26 @@ pub fn roots(graph: &Graph, options: &Options) -> FxHashMap<Node, Kept> {
             }
         }
     }
-    // Where each node's value ends up: up to two roots.
+    // Where each node's value ends up, up to two roots, and at how many points a kernel needs it.
     let mut ends: FxHashMap<Node, Vec<Node>> = FxHashMap::default();
+    let mut points: FxHashMap<Node, Points> = FxHashMap::default();
     for (node, data) in graph.nodes.iter().rev() {
         let reached = ends.remove(&node).unwrap_or_default();
+        let needed = points.remove(&node).unwrap_or_default().count();
         let computed = matches!(data.op, Op::Map(_) | Op::Random(..) | Op::Gather(..));
-        if computed && reached.len() > 1 && cost[&node] >= RECOMPUTE {
-            roots.entry(node).or_insert(Kept::Shared);
+        if computed && cost[&node] >= RECOMPUTE {
+            if reached.len() > 1 {
+                roots.entry(node).or_insert(Kept::Shared);
+            } else if needed > MOST_POINTS {
+                roots.entry(node).or_insert(Kept::Repeated);
+            }
         }
-        let passed = if roots.contains_key(&node) { vec![node] } else { reached };
-        for &arg in &data.args {
+        let kept = roots.contains_key(&node);
+        let passed = if kept { vec![node] } else { reached };
+        let count = if kept { 1 } else { needed };
+        for (at, &arg) in data.args.iter().enumerate() {
+            let elsewhere = at == 0 && matches!(data.op, Op::Move(_) | Op::Gather(..));
+            points.entry(arg).or_default().add(count, elsewhere);
             let list = ends.entry(arg).or_default();
             for &end in &passed {
                 if list.len() < 2 && !list.contains(&end) {
@@ -102,6 +116,28 @@ pub fn roots(graph: &Graph, options: &Options) -> FxHashMap<Node, Kept> {
         }
     }
     roots
+}
+
+/// At how many points a kernel computes a node for each point of its own.
+#[derive(Default)]
+struct Points {
+    /// For pointwise readers, which share them.
+    same: u32,
+    /// For views and gathers, each of which has its own.
+    elsewhere: u32,
+}
+
+impl Points {
+    fn add(&mut self, count: u32, elsewhere: bool) {
+        match elsewhere {
+            true => self.elsewhere = self.elsewhere.saturating_add(count),
+            false => self.same = self.same.max(count),
+        }
+    }
+
+    fn count(&self) -> u32 {
+        self.same.saturating_add(self.elsewhere).max(1)
+    }
 }
 
 /// What a node is a view of, elements added by pads aside.

@@ -303,3 +303,25 @@ fn every_rule_and_reason_has_words_of_its_own() {
     assert!(Reason::ManyOperands.says().contains(&rules::MOST_OPERANDS.to_string()));
     assert!(Reason::Far.says().contains(&rules::REACH.to_string()));
 }
+
+/// Sums of neighbours of sums of neighbours: each level reads the one below at two points.
+#[test]
+fn views_of_sums_of_views_are_not_written_out() {
+    let size = |depth: u64| {
+        let mut graph = Graph::new();
+        let mut x = graph.input(DType::F32, &[100]);
+        for level in 0..depth {
+            let rest = 99 - level;
+            let both = [graph.narrow(x, 0, 0, rest), graph.narrow(x, 0, 1, rest)];
+            x = graph.map(Pointwise::Add, &both);
+        }
+        graph.outputs.push(x);
+        let bodies = grouped(&graph, &OPTIONS).list.into_iter().map(|group| match group.work {
+            Work::Fused { body, .. } => body.exprs.list.len(),
+            other => panic!("{other:?}"),
+        });
+        bodies.sum::<usize>()
+    };
+    let (shallow, deep) = (size(6), size(18));
+    assert!(deep < 5 * shallow, "{shallow} expressions, three times as deep {deep}");
+}
