@@ -13,7 +13,7 @@ pub const KILN_FUSE: &str = "KILN_FUSE";
 pub const KILN_NUMERICS: &str = "KILN_NUMERICS";
 /// Folder of compiled kernels, or `off`; `$XDG_CACHE_HOME/kiln` or `~/.cache/kiln` if unset.
 pub const KILN_CACHE_DIR: &str = "KILN_CACHE_DIR";
-/// Stages to write out, separated by commas: `graph`, `schedule`, `tile`, `layout`, `llvm`, `asm`.
+/// Stages to write out, separated by commas: `graph`, `schedule`, `tile`, `layout`, `llvm`, `asm`, `explain`.
 pub const KILN_DUMP: &str = "KILN_DUMP";
 /// Folder that dumps go to; `kiln-dump` if unset.
 pub const KILN_DUMP_DIR: &str = "KILN_DUMP_DIR";
@@ -56,17 +56,20 @@ pub enum Stage {
     Llvm,
     /// Assembly.
     Asm,
+    /// What fused and why the rest did not, bytes and times, as JSON lines in one file.
+    Explain,
 }
 
 impl Stage {
     /// Every stage with its name.
-    pub const ALL: [(&'static str, Stage); 6] = [
+    pub const ALL: [(&'static str, Stage); 7] = [
         ("graph", Stage::Graph),
         ("schedule", Stage::Schedule),
         ("tile", Stage::Tile),
         ("layout", Stage::Layout),
         ("llvm", Stage::Llvm),
         ("asm", Stage::Asm),
+        ("explain", Stage::Explain),
     ];
 }
 
@@ -127,7 +130,8 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
                 .or_else(|| var("HOME").map(|home| PathBuf::from(home).join(".cache")))
                 .map(|dir| dir.join("kiln")),
         },
-        dump: parse(&var, KILN_DUMP, "a list of graph, schedule, tile, layout, llvm, asm", stages)?.unwrap_or_default(),
+        dump: parse(&var, KILN_DUMP, "a list of graph, schedule, tile, layout, llvm, asm, explain", stages)?
+            .unwrap_or_default(),
         dump_dir: PathBuf::from(var(KILN_DUMP_DIR).unwrap_or_else(|| "kiln-dump".into())),
         dump_filter: var(KILN_DUMP_FILTER),
         threads: parse(&var, KILN_THREADS, "a number from 1", count)?.unwrap_or(processors),

@@ -184,3 +184,20 @@ fn counters_are_written_at_the_end_of_the_process() {
 fn a_process_may_end_with_work_pending() {
     assert!(run("record only", &[]).status.success());
 }
+
+#[test]
+fn explanations_are_written_where_they_are_asked_for() {
+    let (folder, name) = folder();
+    let output = run("compute", &[("KILN_DUMP", "explain"), ("KILN_DUMP_DIR", &name)]);
+    assert!(output.status.success(), "{}", text(&output));
+    let written = std::fs::read_to_string(folder.path().join("explain.jsonl")).expect("a file");
+    let lines: Vec<&str> = written.lines().collect();
+    // One plan, one run of it; (x + x) · x reads 4 kB, writes 4 kB, and would have moved 20 kB.
+    assert_eq!(lines.len(), 2, "{written}");
+    for wanted in
+        ["\"kind\":\"segment\"", "\"float_add\"", "\"bytes\":8000", "\"bytes_unfused\":20000", "\"compiled\":1"]
+    {
+        assert!(lines[0].contains(wanted), "{wanted}: {}", lines[0]);
+    }
+    assert!(lines[1].contains("\"kind\":\"run\"") && lines[1].contains("\"segment\":1"), "{}", lines[1]);
+}

@@ -197,3 +197,42 @@ fn ones_after_a_great_number_count() {
         assert_eq!(got.float(i), f64::from((100_000_000 + i) as f32), "{i}");
     }
 }
+
+/// Heads merged behind a product, whose result is written in the order in which it is read; and two reductions over
+/// the same windows.
+#[test]
+fn products_in_their_readers_order_and_windows_in_one_kernel_change_no_bit() {
+    let texts = [
+        "graph 3 inputs {
+  n0: f32[2, 4, 7, 7] = input 0
+  n1: f32[2, 4, 7, 3] = input 1
+  n2: f32[12, 5] = input 2
+  n3: f32[2, 4, 7, 3] = contract n0, n1
+  n4: f32[2, 7, 4, 3] = permute [0, 2, 1, 3] n3
+  n5: f32[14, 12] = reshape n4
+  n6: f32[14, 5] = contract n5, n2
+  n7: f32[2, 4, 7, 1] = reduce sum [3] n3
+  outputs n3, n4, n6, n7
+}",
+        "graph 1 inputs {
+  n0: f32[2, 3, 9, 11] = input 0
+  n1: f32[2, 3, 4, 5, 2, 3] = window [2:4:2:2:1, 3:5:3:2:1] n0
+  n2: f32[2, 3, 4, 5, 1, 1] = reduce max [4, 5] n1
+  n3: i64[2, 3, 4, 5, 1, 1] = reduce argmax [4, 5] n1
+  outputs n2, n3
+}",
+    ];
+    for text in texts {
+        let graph: Graph = text.parse().expect("it can be parsed");
+        let inputs = graph.nodes.values().filter(|d| matches!(d.op, kiln_lowering::graph::Op::Input(_)));
+        let mut draws = Draws::new(5);
+        let inputs: Vec<Array> = inputs.map(|d| fill(&mut draws, d.dtype, &d.dims, Fill::Ordinary)).collect();
+        let run = |fuse| {
+            let options = Options { fuse, gemm_from: Some(1), programs: 3 };
+            execute::run(&graph, (&inputs, &[]), &options, true).expect("nothing can fail")
+        };
+        for (fused, apart) in run(true).iter().zip(&run(false)) {
+            assert!(same(fused, apart), "{text}");
+        }
+    }
+}

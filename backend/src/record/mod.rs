@@ -19,7 +19,7 @@ use crate::tensor::KilnTensor;
 
 pub use tape::Tape;
 
-pub(crate) use segment::{Operand, Work};
+pub(crate) use segment::{OpMark, Operand, Work};
 use stream::Stream;
 
 /// Records one operation with one result.

@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Instant;
 
 use kiln_lowering::graph::{Array, oracle};
 use kiln_lowering::schedule::{Arg, Buf, Gemm, Plan, Sort, Step};
@@ -11,6 +12,7 @@ use kiln_lowering::target::interp;
 use kiln_lowering::tile::ParamKind;
 
 use super::blas;
+use super::explain;
 use super::kernels::{Engine, Kernel};
 use super::machine::Machine;
 use super::memory::Buffer;
@@ -28,6 +30,8 @@ pub(super) struct Broken {
 pub(super) struct Outcome {
     pub(super) outputs: Vec<Result<Place, usize>>,
     pub(super) failures: Vec<Broken>,
+    /// Steps that computed something and the nanoseconds each took, where explanations are wanted.
+    pub(super) nanos: Vec<(usize, u64)>,
 }
 
 /// A buffer during a run.
@@ -66,10 +70,19 @@ pub(super) fn run(
         })
         .collect();
     let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures: Vec::new(), params: Vec::new() };
-    for (number, step) in plan.steps.iter().enumerate() {
-        run.step(number, step);
+    if !explain::wanted() {
+        plan.steps.iter().enumerate().for_each(|(number, step)| run.step(number, step));
+        return run.finish();
     }
-    run.finish()
+    let mut nanos = Vec::new();
+    for (number, step) in plan.steps.iter().enumerate() {
+        let started = Instant::now();
+        run.step(number, step);
+        if !matches!(step, Step::Free(_)) {
+            nanos.push((number, started.elapsed().as_nanos() as u64));
+        }
+    }
+    Outcome { nanos, ..run.finish() }
 }
 
 impl Run<'_> {
@@ -265,7 +278,7 @@ impl Run<'_> {
             };
             outputs.push(place);
         }
-        Outcome { outputs, failures: self.failures }
+        Outcome { outputs, failures: self.failures, nanos: Vec::new() }
     }
 }
 

@@ -5,6 +5,7 @@ mod cache;
 mod dump;
 mod execute;
 mod exit;
+mod explain;
 mod failure;
 mod kernels;
 mod machine;

@@ -19,6 +19,8 @@ const KEPT: usize = 1024;
 /// A plan that can run.
 pub(super) struct Ready {
     pub(super) plan: Plan,
+    /// Unlike any other's, counted as they are made.
+    pub(super) number: u64,
     pub(super) kernels: Vec<Result<Kernel, String>>,
     /// What reports say about it.
     pub(super) shape: Arc<Shape>,
@@ -38,6 +40,7 @@ pub(super) struct Plans {
     entries: FxHashMap<u64, Vec<Entry>>,
     count: usize,
     clock: u64,
+    made: u64,
 }
 
 impl Plans {
@@ -46,17 +49,17 @@ impl Plans {
         &mut self,
         kernels: &mut Kernels,
         (hash, graph): (u64, &Graph),
-        inputs: Vec<InputData>,
+        inputs: &[InputData],
         options: &Options,
     ) -> (Rc<Ready>, Option<Effort>) {
         self.clock += 1;
         let clock = self.clock;
-        let same = |e: &Entry| e.options == *options && e.inputs == inputs && e.graph == *graph;
+        let same = |e: &Entry| e.options == *options && e.inputs == *inputs && e.graph == *graph;
         if let Some(entry) = self.entries.get_mut(&hash).and_then(|list| list.iter_mut().find(|e| same(e))) {
             entry.used = clock;
             return (Rc::clone(&entry.ready), None);
         }
-        let plan = pipeline::plan(graph, &inputs, options);
+        let plan = pipeline::plan(graph, inputs, options);
         let (found, effort) = kernels.get(&plan.programs);
         let shape = Arc::new(Shape::of(graph, &plan));
         let name = format!("segment-{hash:016x}");
@@ -65,9 +68,15 @@ impl Plans {
         for program in &plan.programs {
             dump::write(Stage::Tile, &dump::label(program), || program.to_string());
         }
-        let ready = Rc::new(Ready { plan, kernels: found, shape });
-        let entry =
-            Entry { graph: graph.clone(), inputs, options: options.clone(), ready: Rc::clone(&ready), used: clock };
+        self.made += 1;
+        let ready = Rc::new(Ready { plan, number: self.made, kernels: found, shape });
+        let entry = Entry {
+            graph: graph.clone(),
+            inputs: inputs.to_vec(),
+            options: options.clone(),
+            ready: Rc::clone(&ready),
+            used: clock,
+        };
         self.entries.entry(hash).or_default().push(entry);
         self.count += 1;
         if self.count > KEPT {

@@ -8,6 +8,7 @@ use kiln_lowering::graph::{Node, Op};
 use kiln_lowering::schedule::{InputData, Options, Step};
 
 use super::execute::{self, Broken, Outcome};
+use super::explain;
 use super::failure::Failure;
 use super::kernels::{Effort, Engine, Kernels};
 use super::machine::Machine;
@@ -64,6 +65,9 @@ impl Runner {
         let outcome =
             execute::run(self.machine, &self.kernels.engine, (&ready.plan, &ready.kernels), operands, &work.scalars);
         self.report(work, &ready, effort);
+        if !outcome.nanos.is_empty() {
+            explain::run(ready.number, &outcome.nanos);
+        }
         self.publish(work, &ready, outcome, operands);
     }
 
@@ -94,7 +98,11 @@ impl Runner {
                 Engine::Interp => 8,
             },
         };
-        self.plans.get(&mut self.kernels, (work.hash, &work.graph), inputs, &options)
+        let (ready, effort) = self.plans.get(&mut self.kernels, (work.hash, &work.graph), &inputs, &options);
+        if let Some(effort) = effort.filter(|_| explain::wanted()) {
+            explain::plan(ready.number, (&work.graph, &work.ops), &inputs, &options, &ready.plan, effort);
+        }
+        (ready, effort)
     }
 
     /// The places of the operands.  Values that depend on a failed operand fail with it and are no longer outputs.
@@ -121,7 +129,7 @@ impl Runner {
 
     /// Gives every wanted value its place or its failure.
     fn publish(&self, work: &Work, ready: &Ready, outcome: Outcome, operands: &[Option<Place>]) {
-        let Outcome { outputs, failures } = outcome;
+        let Outcome { outputs, failures, .. } = outcome;
         // An operation that changes nothing gives a value of its own for the same node.
         let mut values = vec![0; outputs.len()];
         work.outputs.iter().for_each(|(index, _)| values[*index] += 1);

@@ -5,6 +5,7 @@ mod bench;
 mod child;
 mod demo;
 mod doc;
+mod explain;
 mod knobs;
 mod lint;
 mod setup;
@@ -31,6 +32,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     demo::COMMAND,
     bench::COMMAND,
+    explain::COMMAND,
     test::COMMAND,
     ulp::COMMAND,
     setup::COMMAND,

@@ -23,12 +23,19 @@ const NARROW: u64 = 1 << 31;
 /// Plans the run of a graph whose inputs lie as `inputs` say.
 pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {
     let simple = simplify(graph, options.programs);
-    let groups = groups(simple, inputs, options);
-    let mut assembler = Assembler::new(&groups, inputs, options);
+    assemble(&groups(simple, inputs, options), inputs, options).0
+}
+
+/// The plan of finished groups, and for each of its steps that compute something the number of its group.
+pub(super) fn assemble(groups: &Groups, inputs: &[InputData], options: &Options) -> (Plan, Vec<usize>) {
+    let mut assembler = Assembler::new(groups, inputs, options);
+    let mut group_of_step = Vec::new();
     for (at, group) in groups.list.iter().enumerate() {
         assembler.group(at, group);
+        let computing = assembler.steps.iter().filter(|s| !matches!(s, Step::Free(_))).count();
+        group_of_step.resize(computing, at);
     }
-    assembler.finish()
+    (assembler.finish(), group_of_step)
 }
 
 struct Assembler<'a> {
@@ -114,6 +121,7 @@ impl<'a> Assembler<'a> {
                 let sort = self.sort(*node);
                 self.steps.push(Step::Sort(sort));
             }
+            Work::United => {}
         }
         let dead: Vec<Node> = group.loads().into_iter().filter(|n| self.last_use.get(n) == Some(&at)).collect();
         for node in dead {
@@ -202,7 +210,7 @@ impl<'a> Assembler<'a> {
         };
         let from = graph.dtype(a.0);
         let [a, b] = [a, b].map(|(base, layout)| matrix(base, layout));
-        let c = matrix(node, Layout::contiguous(&data.dims));
+        let c = matrix(node, places[&node].clone());
         let batch = SmallVec::from_slice(&data.dims[..rank - 2]);
         Gemm { dtype: data.dtype, from, m: data.dims[rank - 2], n: data.dims[rank - 1], k, batch, a, b, c }
     }
@@ -226,18 +234,7 @@ impl<'a> Assembler<'a> {
 
     /// Names of the rows that these nodes bring into a kernel, first the earliest.
     fn rows(&self, roots: &[Node]) -> Vec<&'static str> {
-        let graph = &self.groups.graph;
-        let mut seen: FxHashSet<Node> = FxHashSet::default();
-        let mut open = roots.to_vec();
-        while let Some(node) = open.pop() {
-            let outside = self.groups.places.contains_key(&node) && !roots.contains(&node);
-            if !outside && seen.insert(node) {
-                open.extend(graph.nodes[node].args.iter().copied());
-            }
-        }
-        let mut rows: Vec<Node> = seen.into_iter().filter(|&n| !graph.nodes[n].op.is_free()).collect();
-        rows.sort_unstable();
-        rows.into_iter().map(|n| row_name(graph, n)).collect()
+        self.groups.rows(roots).into_iter().map(|n| row_name(&self.groups.graph, n)).collect()
     }
 
     fn finish(mut self) -> Plan {
@@ -251,7 +248,8 @@ impl<'a> Assembler<'a> {
     }
 }
 
-fn row_name(graph: &Graph, node: Node) -> &'static str {
+/// What reports call a row.
+pub(super) fn row_name(graph: &Graph, node: Node) -> &'static str {
     match &graph.nodes[node].op {
         Op::Map(op) => op.row().name,
         Op::Reduce(kind, _) | Op::Scan(kind, _) => kind.name(),

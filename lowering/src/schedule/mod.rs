@@ -4,6 +4,7 @@ pub mod affine;
 pub mod assemble;
 pub mod emit;
 pub mod execute;
+pub mod explain;
 pub mod expr;
 pub mod fuse;
 pub mod group;
@@ -13,7 +14,9 @@ pub mod plan;
 mod print;
 pub mod simplify;
 pub mod trace;
+mod traffic;
 pub mod view;
 
 pub use assemble::plan;
+pub use explain::{Explanation, explain};
 pub use plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};

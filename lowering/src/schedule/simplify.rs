@@ -57,8 +57,14 @@ pub fn identity(kind: Reduction, dtype: DType) -> u64 {
     }
 }
 
-/// The graph rewritten for `programs` programs per launch, and where its outputs went.
+/// The graph rewritten for `programs` programs per launch.
 pub fn simplify(graph: &Graph, programs: u32) -> Graph {
+    simplify_with_origins(graph, programs).0
+}
+
+/// As [`simplify`], and the node of `graph` that each new one stands for.
+pub fn simplify_with_origins(graph: &Graph, programs: u32) -> (Graph, FxHashMap<Node, Node>) {
+    let mut origins: FxHashMap<Node, Node> = FxHashMap::default();
     let mut out = Graph { slots: graph.slots.clone(), inputs: graph.inputs, ..Graph::default() };
     let mut new: FxHashMap<Node, Node> = FxHashMap::default();
     let live = live(graph);
@@ -67,6 +73,7 @@ pub fn simplify(graph: &Graph, programs: u32) -> Graph {
             continue;
         }
         let data = NodeData { args: data.args.iter().map(|a| new[a]).collect(), ..data.clone() };
+        let before = out.nodes.len();
         let made = match &data.op {
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
@@ -74,9 +81,10 @@ pub fn simplify(graph: &Graph, programs: u32) -> Graph {
             _ => out.nodes.push(data),
         };
         new.insert(node, made);
+        origins.extend((before..out.nodes.len()).map(|made| (Node::from_u32(made as u32), node)));
     }
     out.outputs = graph.outputs.iter().map(|n| new[n]).collect();
-    out
+    (out, origins)
 }
 
 /// Nodes that an output depends on.

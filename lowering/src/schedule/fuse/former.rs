@@ -7,7 +7,7 @@ use super::domain::domain_of;
 use super::roots::{Kept, roots};
 use super::rules::{self, Pair, REACH, Verdict};
 use super::score::score;
-use super::{Group, Groups, Work, reads_of};
+use super::{Group, Groups, Work, reads_of, written};
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
 use crate::schedule::group::{self, Domain};
 use crate::schedule::looped;
@@ -64,16 +64,34 @@ impl Former<'_> {
             }
         }
         self.kept.entry(node).or_insert(Kept::Viewed);
-        let dims = self.graph.nodes[node].dims.clone();
-        self.places.insert(node, Layout::contiguous(&dims));
+        let layout = self.layout(node);
+        self.places.insert(node, layout);
+    }
+
+    /// How the elements of a result lie.
+    fn layout(&self, node: Node) -> Layout {
+        let is_product = |at: &usize| matches!(self.groups[*at].work, Work::Gemm(_));
+        if !self.options.fuse || !self.group_of.get(&node).is_some_and(is_product) {
+            return Layout::contiguous(&self.graph.nodes[node].dims);
+        }
+        written::layout(&self.graph, node, |n| self.needs_strides(n))
+    }
+
+    /// Whether a row's operands must lie in memory, addressed by strides.
+    fn needs_strides(&self, node: Node) -> bool {
+        let data = &self.graph.nodes[node];
+        match data.op {
+            Op::Contract => self.goes_to_library(node),
+            Op::Sort { .. } | Op::ArgSort { .. } => true,
+            _ => false,
+        }
     }
 
     /// Gives a buffer to what `user` could not follow.
     fn materialize(&mut self, source: Node, user: Node) {
-        let known = self.places.contains_key(&source);
         debug_assert!(source != user);
-        if !known {
-            return self.place(source);
+        if !self.places.contains_key(&source) {
+            return self.place(self.seen_by(source, user));
         }
         // It has one, but a strided one that the user's views cannot address: the user reads a copy.
         let data = self.graph.nodes[source].clone();
@@ -86,6 +104,22 @@ impl Former<'_> {
             }
         }
         self.place(copy);
+    }
+
+    /// What to write to memory for a user that wants `view` addressed by strides: the value that it is a view of, in
+    /// the order in which it is computed, where that suffices; else the view itself.
+    fn seen_by(&self, view: Node, user: Node) -> Node {
+        let mut base = view;
+        while let Op::Move(Movement::Permute(_) | Movement::Reshape) = &self.graph.nodes[base].op {
+            base = self.graph.nodes[base].args[0];
+        }
+        let computed = matches!(self.graph.nodes[base].op, Op::Map(_));
+        if base == view || !computed || self.places.contains_key(&base) || !self.needs_strides(user) {
+            return view;
+        }
+        let dims = &self.graph.nodes[base].dims;
+        let places: Places = [(base, Layout::contiguous(dims))].into_iter().collect();
+        if strided(&self.graph, &places, view).is_some() { base } else { view }
     }
 
     fn try_place(&mut self, node: Node) -> Result<(), Stop> {
@@ -155,10 +189,11 @@ impl Former<'_> {
             }
         }
         candidates.sort_by_key(|&(saved, at)| std::cmp::Reverse((saved, at)));
-        for (_, at) in candidates {
-            if self.join(at, node, &reads) {
-                return Ok(());
-            }
+        let mut candidates = candidates.into_iter().map(|(_, at)| at);
+        if let Some(at) = candidates.by_ref().find(|&at| self.join(at, node, &reads)) {
+            // What could have taken the node in, too, has something in common with it: the two may become one.
+            candidates.for_each(|other| self.unite(at, other));
+            return Ok(());
         }
         let (dims, axes) = domain_of(&self.graph, node);
         let body = group::trace(&self.graph, &self.places, Domain::new(&dims, &axes), &[node])?;
@@ -181,6 +216,28 @@ impl Former<'_> {
         self.groups[at].work = Work::Fused { roots, body: Box::new(body) };
         self.enter(at, node, reads.clone());
         true
+    }
+
+    /// Makes one group of two where the rules allow it.
+    fn unite(&mut self, at: usize, other: usize) {
+        let Some((body, roots)) = rules::unite(&self.graph, &self.places, &self.groups, at, other) else { return };
+        let gone = std::mem::replace(&mut self.groups[other].work, Work::United);
+        debug_assert!(matches!(gone, Work::Fused { .. }));
+        self.group_of.extend(roots.iter().map(|&root| (root, at)));
+        let (reads, before) = (self.groups[other].reads.clone(), self.groups[other].before.clone());
+        let group = &mut self.groups[at];
+        group.reads.extend(reads);
+        group.reads.retain(|n| !roots.contains(n));
+        group.before.extend(before);
+        group.before.retain(|&h| h != at && h != other);
+        group.work = Work::Fused { roots, body: Box::new(body) };
+        let all = self.groups[at].before.clone();
+        for group in &mut self.groups {
+            if group.before.remove(&other) || group.before.contains(&at) {
+                group.before.insert(at);
+                group.before.extend(&all);
+            }
+        }
     }
 
     fn start(&mut self, node: Node, work: Work) {
@@ -211,7 +268,8 @@ impl Former<'_> {
 
     /// Puts the groups into an order in which they can run: each as early as its operands allow.
     fn finish(self) -> Groups {
-        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        let lives = |&at: &usize| !matches!(self.groups[at].work, Work::United);
+        let mut order: Vec<usize> = (0..self.groups.len()).filter(lives).collect();
         let mut done: FxHashMap<usize, usize> = FxHashMap::default();
         let mut list: Vec<Group> = Vec::with_capacity(order.len());
         while !order.is_empty() {

@@ -5,6 +5,7 @@
 //!   roots    which nodes get buffers whatever their surroundings, and why
 //!   score    how much company a group is to a node
 //!   rules    what forbids them to share a kernel: a list, each with a name and its reason
+//!   written  how a product's elements lie, so that its readers need no copy
 //!   former   walks the nodes, asks the above, and keeps the groups free of circles
 //!   explain  names, for a finished graph, the reason of each boundary that is left
 //! ```
@@ -15,6 +16,7 @@ mod former;
 pub mod roots;
 pub mod rules;
 mod score;
+mod written;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -51,6 +53,8 @@ pub enum Work {
     Gemm(Node),
     /// A sort.
     Sort(Node),
+    /// Nothing any more: another group took its rows over.  Finished groups have none of these.
+    United,
 }
 
 /// Rows that run together.
@@ -72,6 +76,7 @@ impl Group {
         match &self.work {
             Work::Fused { roots, .. } => roots,
             Work::Looped { root, .. } | Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
+            Work::United => &[],
         }
     }
 
@@ -83,6 +88,7 @@ impl Group {
                 body.exprs.loads().chain(initial.iter().flat_map(|i| i.exprs.loads())).collect()
             }
             Work::Gemm(_) | Work::Sort(_) => self.reads.iter().copied().collect(),
+            Work::United => Vec::new(),
         };
         nodes.sort_unstable();
         nodes.dedup();
@@ -101,6 +107,25 @@ pub struct Groups {
     pub places: Places,
     /// Why nodes have buffers that are no inputs.
     pub kept: FxHashMap<Node, Kept>,
+}
+
+impl Groups {
+    /// Rows that a kernel with these results computes, first the earliest.  A view counts where it is copied.
+    pub fn rows(&self, roots: &[Node]) -> Vec<Node> {
+        let graph = &self.graph;
+        let mut seen: FxHashSet<Node> = FxHashSet::default();
+        let mut open = roots.to_vec();
+        while let Some(node) = open.pop() {
+            let outside = self.places.contains_key(&node) && !roots.contains(&node);
+            if !outside && seen.insert(node) {
+                open.extend(graph.nodes[node].args.iter().copied());
+            }
+        }
+        let counts = |n: &Node| !graph.nodes[*n].op.is_free() || roots.contains(n);
+        let mut rows: Vec<Node> = seen.into_iter().filter(counts).collect();
+        rows.sort_unstable();
+        rows
+    }
 }
 
 /// Nodes with buffers that the value of `node` is made of.

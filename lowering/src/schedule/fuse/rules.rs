@@ -122,6 +122,30 @@ pub fn merge(pair: &Pair) -> Result<Body, Reason> {
     if body.exprs.loads().all(known) { Ok(body) } else { Err(Reason::Late) }
 }
 
+/// The kernel that computes the rows of two groups, and those rows, where it may: over one domain, with few enough
+/// operands, and with nothing that must run between the two.
+pub fn unite(graph: &Graph, places: &Places, groups: &[Group], at: usize, other: usize) -> Option<(Body, Vec<Node>)> {
+    let (one, two) = (&groups[at], &groups[other]);
+    let (Work::Fused { body, roots: first }, Work::Fused { roots: second, .. }) = (&one.work, &two.work) else {
+        return None;
+    };
+    let operands = one.reads.union(&two.reads).count() + first.len() + second.len();
+    let between = |from: usize, to: &Group| to.before.iter().any(|&h| groups[h].before.contains(&from));
+    if operands > MOST_OPERANDS || between(at, two) || between(other, one) {
+        return None;
+    }
+    let mut domain = body.domain.clone();
+    for &root in second {
+        domain = join_domain(graph, &domain, root)?;
+    }
+    let mut roots: Vec<Node> = first.iter().chain(second).copied().collect();
+    roots.sort_unstable();
+    let body = group::trace(graph, places, domain, &roots).ok()?;
+    let known = |n: Node| one.reads.contains(&n) || two.reads.contains(&n);
+    let whole = body.exprs.loads().all(known);
+    whole.then_some((body, roots))
+}
+
 macro_rules! reasons {
     ($($variant:ident $name:literal $says:literal;)*) => {
         /// Why two kernels are not one.
@@ -174,6 +198,6 @@ pub fn kinds(from: &Work, to: &Work) -> Option<Reason> {
         (Work::Sort(_), _) | (_, Work::Sort(_)) => Some(Reason::Sorted),
         (Work::Looped { .. }, _) => Some(Reason::FromLooped),
         (_, Work::Looped { .. }) => Some(Reason::ToLooped),
-        (Work::Fused { .. }, Work::Fused { .. }) => None,
+        (Work::Fused { .. } | Work::United, Work::Fused { .. } | Work::United) => None,
     }
 }

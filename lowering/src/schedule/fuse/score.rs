@@ -1,8 +1,12 @@
 //! How much company a group is to a node: what both would read, once instead of twice.
 
 use super::rules::Pair;
+use crate::graph::Node;
+use crate::schedule::expr::Expr;
+use crate::schedule::group::Body;
+use crate::schedule::traffic::followed;
 
-/// An operand in common with one element per point of the group's domain.
+/// An operand in common that differs from point to point of the group's domain.
 const FULL: u64 = 100;
 
 /// A smaller one that the group itself computes: it saves a launch.
@@ -13,10 +17,21 @@ const OWN: u64 = 1;
 pub fn score(pair: &Pair) -> u64 {
     let (roots, body) = (pair.roots, pair.body);
     let shared = pair.reads.iter().filter(|n| roots.contains(n) || pair.group().reads.contains(n));
-    let weight = |n| match (body.domain.is_full(pair.graph.dims(n)), roots.contains(&n)) {
+    let weight = |n: Node| match (body.domain.is_full(pair.graph.dims(n)) || spans(body, n), roots.contains(&n)) {
         (true, _) => FULL,
         (false, true) => OWN,
         (false, false) => 0,
     };
     shared.map(|&n| weight(n)).sum()
+}
+
+/// Whether a kernel reads another element of `node` at each of its points: under a window or a transposition, too.
+fn spans(body: &Body, node: Node) -> bool {
+    let all = (1u128 << body.domain.axes.len()) - 1;
+    body.exprs.list.values().any(|data| match &data.expr {
+        Expr::Load { node: loaded, at, .. } if *loaded == node => {
+            followed(&body.exprs, at.terms.iter().map(|t| t.0)) == all
+        }
+        _ => false,
+    })
 }

@@ -225,22 +225,52 @@ fn far_groups_are_not_looked_at() {
 
 #[test]
 fn the_best_company_is_chosen() {
-    check(
-        "graph 3 inputs {
+    // Two sums and their product: it fits beside either, but not all three in one.
+    let mut graph = Graph::new();
+    let mut sum = |terms: usize| {
+        let inputs: Vec<Node> = (0..terms).map(|_| graph.input(DType::F32, &[8, 5])).collect();
+        let sum = inputs[1..].iter().fold(inputs[0], |sum, &x| graph.map(Pointwise::Add, &[sum, x]));
+        graph.outputs.push(sum);
+        sum
+    };
+    let (first, second) = (sum(13), sum(11));
+    let product = graph.map(Pointwise::Mul, &[first, second]);
+    graph.outputs.push(product);
+    expect![[r#"
+        0 -> 1 n24: better company; Wanted
+    "#]]
+    .assert_eq(&named(&graph, &OPTIONS));
+}
+
+#[test]
+fn groups_that_a_row_brings_together_become_one() {
+    let text = "graph 2 inputs {
   n0: f32[9, 33] = input 0
   n1: f32[9, 33] = input 1
-  n2: f32[9, 33] = input 2
-  n3: f32[9, 33] = exp n0
-  n4: f32[9, 33] = add n1, n2
-  n5: f32[9, 33] = mul n3, n1
-  n6: f32[9, 33] = mul n5, n2
-  outputs n3, n4, n6
-}",
-        &OPTIONS,
-        expect![[r#"
-            0 -> 1 n3: better company; Wanted
-        "#]],
-    );
+  n2: f32[9, 33] = exp n0
+  n3: f32[9, 33] = exp n1
+  n4: f32[9, 33] = mul n2, n3
+  outputs n2, n3, n4
+}";
+    let graph: Graph = text.parse().expect("it can be parsed");
+    assert_eq!(grouped(&graph, &OPTIONS).list.len(), 1);
+    // Not where something must run between the two.
+    let text = text.replace("exp n1", "contract n1, n2").replace("33", "9");
+    let graph: Graph = text.parse().expect("it can be parsed");
+    assert_eq!(grouped(&graph, &OPTIONS).list.len(), 3);
+}
+
+#[test]
+fn windows_over_one_operand_are_company() {
+    let text = "graph 1 inputs {
+  n0: f32[2, 3, 9, 11] = input 0
+  n1: f32[2, 3, 4, 5, 2, 3] = window [2:4:2:2:1, 3:5:3:2:1] n0
+  n2: f32[2, 3, 4, 5, 1, 1] = reduce max [4, 5] n1
+  n3: i64[2, 3, 4, 5, 1, 1] = reduce argmax [4, 5] n1
+  outputs n2, n3
+}";
+    let graph: Graph = text.parse().expect("it can be parsed");
+    assert_eq!(grouped(&graph, &OPTIONS).list.len(), 1);
 }
 
 #[test]
@@ -324,4 +354,30 @@ fn views_of_sums_of_views_are_not_written_out() {
     };
     let (shallow, deep) = (size(6), size(18));
     assert!(deep < 5 * shallow, "{shallow} expressions, three times as deep {deep}");
+}
+
+/// Heads of an attention are merged by a transposition and a reshape; the product of weights and values is written in
+/// that order, so that the next product reads it where it is.
+#[test]
+fn a_product_is_written_as_its_reader_wants_it() {
+    let text = "graph 3 inputs {
+  n0: f32[2, 4, 7, 7] = input 0
+  n1: f32[2, 4, 7, 3] = input 1
+  n2: f32[12, 5] = input 2
+  n3: f32[2, 4, 7, 3] = contract n0, n1
+  n4: f32[2, 7, 4, 3] = permute [0, 2, 1, 3] n3
+  n5: f32[14, 12] = reshape n4
+  n6: f32[14, 5] = contract n5, n2
+  outputs n6
+}";
+    let graph: Graph = text.parse().expect("it can be parsed");
+    let groups = grouped(&graph, &OPTIONS);
+    assert_eq!(groups.list.len(), 2, "there is a copy");
+    let heads = groups.list[0].roots()[0];
+    assert_eq!(groups.places[&heads].strides.as_slice(), [84, 3, 12, 1]);
+    // A reader that takes any index decides nothing.
+    let plain: Graph = text.replace("contract n5, n2", "exp n5").replace("[14, 5]", "[14, 12]").parse().expect("too");
+    let groups = grouped(&plain, &OPTIONS);
+    let heads = groups.list[0].roots()[0];
+    assert_eq!((groups.list.len(), groups.places[&heads].strides.as_slice()), (2, &[84, 21, 3, 1][..]));
 }

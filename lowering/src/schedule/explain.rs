@@ -1,0 +1,277 @@
+//! What became of a graph: for each step the rows it computes and the bytes it moves, for each boundary its reason.
+//! Planning is done anew for it, so that those who do not ask pay nothing.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::assemble::assemble;
+use super::fuse::{self, Groups, Kept, Reason};
+use super::plan::{InputData, Options, Plan, Step};
+use super::simplify::simplify_with_origins;
+use super::traffic::{self, Moved};
+use crate::dtype::DType;
+use crate::graph::{Dims, Graph, Node, Op};
+
+/// A row that a step computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// The node of the recorded graph that it stands for.
+    pub origin: Node,
+    /// Extents of its result.
+    pub dims: Dims,
+    /// Element type of its result.
+    pub dtype: DType,
+}
+
+/// A value in memory, as a step sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Its name in the scheduled graph.
+    pub node: Node,
+    /// Extents.
+    pub dims: Dims,
+    /// Element type.
+    pub dtype: DType,
+    /// Bytes that are read or written of it, each counted once.
+    pub bytes: u64,
+    /// The step that computes it; `None` for what the graph was given.
+    pub from: Option<usize>,
+    /// Whether it outlives the graph.
+    pub wanted: bool,
+}
+
+/// One step of the plan that computes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Its number among the plan's steps.
+    pub step: usize,
+    /// Rows, the earliest first.
+    pub rows: Vec<Row>,
+    /// What it loads.
+    pub reads: Vec<Value>,
+    /// What it stores.
+    pub writes: Vec<Value>,
+    /// Bytes that its rows would move if each ran alone, without those that an earlier step computes too.
+    pub alone: u64,
+}
+
+/// A value that one step stores and another one loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The step that computes it.
+    pub from: usize,
+    /// The step that reads it.
+    pub to: usize,
+    /// The value.
+    pub node: Node,
+    /// Why the two are not one.
+    pub reason: Reason,
+    /// Why the value is in memory.
+    pub kept: Kept,
+}
+
+/// What became of a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// Steps that compute, in order.
+    pub steps: Vec<Explained>,
+    /// Boundaries, by reader.
+    pub edges: Vec<Edge>,
+}
+
+impl Explanation {
+    /// Bytes that all rows would move if each ran alone.
+    pub fn alone(&self) -> u64 {
+        self.steps.iter().map(|s| s.alone).sum()
+    }
+
+    /// Bytes that the steps move.
+    pub fn bytes(&self) -> u64 {
+        self.steps.iter().flat_map(|s| s.reads.iter().chain(&s.writes)).map(|v| v.bytes).sum()
+    }
+}
+
+/// Explains the plan of a graph; step numbers are those of [`plan`](super::plan()).
+pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explanation {
+    let (simple, origins) = simplify_with_origins(graph, options.programs);
+    let groups = fuse::groups(simple, inputs, options);
+    let (plan, group_of_step) = assemble(&groups, inputs, options);
+    let steps = last_steps(&plan, &group_of_step);
+    let explainer = Explainer { groups: &groups, inputs, origins, steps, wanted: traffic::wanted(&groups) };
+    let mut counted: FxHashSet<Node> = FxHashSet::default();
+    let mut explanation = Explanation::default();
+    for at in 0..groups.list.len() {
+        let (mut step, nodes) = explainer.step(at);
+        let new = nodes.into_iter().filter(|&n| counted.insert(n));
+        step.alone = new.map(|n| traffic::alone(&groups.graph, n)).sum();
+        explanation.steps.push(step);
+    }
+    explanation.edges = fuse::boundaries(&groups, options)
+        .into_iter()
+        .map(|b| Edge {
+            from: explainer.steps[b.from],
+            to: explainer.steps[b.to],
+            node: b.node,
+            reason: b.reason,
+            kept: b.kept,
+        })
+        .collect();
+    explanation
+}
+
+/// The last step of each group, which stores its results.
+fn last_steps(plan: &Plan, group_of_step: &[usize]) -> Vec<usize> {
+    let mut steps: Vec<usize> = Vec::new();
+    let computing = plan.steps.iter().enumerate().filter(|(_, s)| !matches!(s, Step::Free(_)));
+    for ((number, _), &group) in computing.zip(group_of_step) {
+        steps.resize(group + 1, number);
+        steps[group] = number;
+    }
+    steps
+}
+
+struct Explainer<'a> {
+    groups: &'a Groups,
+    inputs: &'a [InputData],
+    /// The recorded node of each scheduled one.
+    origins: FxHashMap<Node, Node>,
+    /// The step of each group.
+    steps: Vec<usize>,
+    wanted: FxHashSet<Node>,
+}
+
+impl Explainer<'_> {
+    fn step(&self, at: usize) -> (Explained, Vec<Node>) {
+        let (graph, group) = (&self.groups.graph, &self.groups.list[at]);
+        let nodes = self.groups.rows(group.roots());
+        let rows = nodes.iter().map(|&n| self.row(n)).collect();
+        let reads = traffic::reads(self.groups, group, |n| self.held(n));
+        let writes = traffic::writes(graph, group, &self.wanted);
+        let explained = Explained {
+            step: self.steps[at],
+            rows,
+            reads: reads.into_iter().map(|m| self.value(m)).collect(),
+            writes: writes.into_iter().map(|m| self.value(m)).collect(),
+            alone: 0,
+        };
+        (explained, nodes)
+    }
+
+    fn row(&self, node: Node) -> Row {
+        let graph = &self.groups.graph;
+        let data = &graph.nodes[node];
+        // A copy that scheduling added stands for what it copies.
+        let origin = self.origins.get(&node).or_else(|| self.origins.get(data.args.first()?)).copied();
+        let name = super::assemble::row_name(graph, node);
+        Row { name, origin: origin.unwrap_or(node), dims: data.dims.clone(), dtype: data.dtype }
+    }
+
+    fn value(&self, moved: Moved) -> Value {
+        let data = &self.groups.graph.nodes[moved.node];
+        let from = self.groups.list.iter().position(|g| g.roots().contains(&moved.node)).map(|g| self.steps[g]);
+        let views = |n: Node| super::trace::strided(&self.groups.graph, &self.groups.places, n);
+        let wanted = self.groups.graph.outputs.iter().any(|&n| views(n).is_some_and(|(base, _)| base == moved.node));
+        let (node, bytes) = (moved.node, moved.bytes);
+        Value { node, dims: data.dims.clone(), dtype: data.dtype, bytes, from, wanted }
+    }
+
+    /// Elements of the buffer that holds a node.
+    fn held(&self, node: Node) -> u64 {
+        match self.groups.graph.nodes[node].op {
+            Op::Input(number) => self.inputs[number as usize].buffer_len,
+            _ => self.groups.graph.nodes[node].len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Reduction;
+    use crate::op::Pointwise as P;
+    use crate::schedule::{self, Layout};
+
+    /// A linear layer, its activation, and a softmax of it.
+    fn layer() -> (Graph, Vec<InputData>, Options) {
+        let mut g = Graph::new();
+        let (x, w, b) = (g.input(DType::F32, &[8, 32]), g.input(DType::F32, &[32, 16]), g.input(DType::F32, &[16]));
+        let y = g.contract(x, w);
+        let y = g.map(P::Add, &[y, b]);
+        let most = g.reduce(Reduction::Max, y, &[1], DType::F32);
+        let y = g.map(P::Sub, &[y, most]);
+        let y = g.map(P::Exp, &[y]);
+        let sum = g.reduce(Reduction::Sum, y, &[1], DType::F32);
+        let y = g.map(P::Div, &[y, sum]);
+        g.outputs.push(y);
+        let input = |dims: &[u64]| InputData {
+            layout: Layout::contiguous(dims),
+            buffer_len: dims.iter().product(),
+            donated: false,
+        };
+        let inputs = vec![input(&[8, 32]), input(&[32, 16]), input(&[16])];
+        (g, inputs, Options { fuse: true, gemm_from: Some(1), programs: 4 })
+    }
+
+    #[test]
+    fn steps_are_those_of_the_plan() {
+        let (g, inputs, options) = layer();
+        let plan = schedule::plan(&g, &inputs, &options);
+        let told = explain(&g, &inputs, &options);
+        for step in &told.steps {
+            let names: Vec<&str> = step.rows.iter().map(|r| r.name).collect();
+            match &plan.steps[step.step] {
+                Step::Launch { rows, .. } => assert_eq!(*rows, names),
+                Step::Gemm(_) => assert_eq!(names, ["contract"]),
+                other => panic!("{other:?}"),
+            }
+            // Each row is one of the recorded graph's.
+            for row in &step.rows {
+                assert_eq!((&g.nodes[row.origin].dims, g.nodes[row.origin].dtype), (&row.dims, row.dtype));
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_counted_once() {
+        let (g, inputs, options) = layer();
+        let told = explain(&g, &inputs, &options);
+        let moved: Vec<(Vec<u64>, Vec<u64>)> = told
+            .steps
+            .iter()
+            .map(|s| (s.reads.iter().map(|v| v.bytes).collect(), s.writes.iter().map(|v| v.bytes).collect()))
+            .collect();
+        // The softmax reads its row three times: it comes from memory once.
+        assert_eq!(moved, [(vec![1024, 2048], vec![512]), (vec![64, 512], vec![512])]);
+        let row = |reads: u64, writes: u64| 4 * (reads + writes);
+        let alone = [
+            row(768, 128),
+            row(128 + 16, 128),
+            row(128, 8),
+            row(128 + 8, 128),
+            row(128, 128),
+            row(128, 8),
+            row(128 + 8, 128),
+        ];
+        assert_eq!(told.alone(), alone.iter().sum::<u64>());
+        assert_eq!(told.edges.len(), 1);
+        assert_eq!((told.edges[0].from, told.edges[0].reason), (0, Reason::FromLibrary));
+    }
+
+    #[test]
+    fn a_gather_reads_what_it_picks() {
+        let mut g = Graph::new();
+        let (table, tokens) = (g.input(DType::F32, &[1000, 16]), g.input(DType::I64, &[7]));
+        let rows = g.gather(crate::graph::Index::Positions, table, 0, tokens);
+        g.outputs.push(rows);
+        let input = |dims: &[u64]| InputData {
+            layout: Layout::contiguous(dims),
+            buffer_len: dims.iter().product(),
+            donated: false,
+        };
+        let options = Options { fuse: true, gemm_from: Some(1), programs: 4 };
+        let told = explain(&g, &[input(&[1000, 16]), input(&[7])], &options);
+        let reads: Vec<u64> = told.steps[0].reads.iter().map(|v| v.bytes).collect();
+        assert_eq!(reads, [7 * 16 * 4, 7 * 8]);
+    }
+}
