@@ -241,6 +241,11 @@ pub fn with_fusing<T>(fuse: bool, f: impl FnOnce() -> T) -> T {
     stream::with_fusing(fuse, f)
 }
 
+/// Runs `f` with strict numerics for what this thread records in it: all products are Kiln's own.
+pub fn with_strict<T>(f: impl FnOnce() -> T) -> T {
+    stream::with_strict(f)
+}
+
 /// Adds a line to the file of [`knobs::KILN_STATS`].
 pub(crate) fn write_stats(machine: &Machine) {
     let Some(path) = &knobs::get().stats else { return };

@@ -44,6 +44,8 @@ pub(crate) struct Work {
     pub(crate) aliases: Vec<(usize, Arc<Value>)>,
     pub(crate) ops: Vec<OpMark>,
     pub(crate) fuse: bool,
+    /// Whether products stay away from the library.
+    pub(crate) strict: bool,
 }
 
 /// The open segment of a stream.
@@ -183,7 +185,7 @@ impl Segment {
 
     /// The segment as work, unless nobody wants anything of it; and its holds on its operands, to be let go once the
     /// work is in the queue: from then on others may take an operand's memory.
-    pub(super) fn close(mut self, stream: u64, fuse: bool) -> Option<(Box<Work>, Vec<KilnTensor>)> {
+    pub(super) fn close(mut self, stream: u64, fuse: bool, strict: bool) -> Option<(Box<Work>, Vec<KilnTensor>)> {
         self.repair();
         let mut index_of: FxHashMap<Node, usize> = FxHashMap::default();
         let (mut outputs, mut aliases) = (Vec::new(), Vec::new());
@@ -229,6 +231,7 @@ impl Segment {
             aliases,
             ops: self.ops,
             fuse,
+            strict,
         });
         Some((work, self.operands))
     }

@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::LocalKey;
 
 use smallvec::SmallVec;
 
 use super::segment::Segment;
 use crate::device::KilnDevice;
+use crate::knobs::Numerics;
 use crate::run::{Machine, Message};
 
 /// One user thread's work on one device.
@@ -39,6 +41,7 @@ thread_local! {
     static OWN: Own = const { Own(RefCell::new(SmallVec::new_const())) };
     static RECORDING: Cell<bool> = const { Cell::new(false) };
     static FUSE: Cell<Option<bool>> = const { Cell::new(None) };
+    static STRICT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// This thread's stream on a device.
@@ -61,15 +64,25 @@ pub(crate) fn of(device: &KilnDevice) -> Arc<Stream> {
 
 /// Runs `f` with fusing switched on or off for what this thread records.
 pub(crate) fn with_fusing<T>(fuse: bool, f: impl FnOnce() -> T) -> T {
-    struct Restore(Option<bool>);
-    impl Drop for Restore {
+    with(&FUSE, Some(fuse), f)
+}
+
+/// Runs `f` with strict numerics for what this thread records.
+pub(crate) fn with_strict<T>(f: impl FnOnce() -> T) -> T {
+    with(&STRICT, true, f)
+}
+
+/// Runs `f` with another setting for what this thread records.
+fn with<S: Copy + 'static, T>(cell: &'static LocalKey<Cell<S>>, value: S, f: impl FnOnce() -> T) -> T {
+    struct Restore<S: Copy + 'static>(&'static LocalKey<Cell<S>>, S);
+    impl<S: Copy> Drop for Restore<S> {
         fn drop(&mut self) {
             submit_own();
-            FUSE.set(self.0);
+            self.0.set(self.1);
         }
     }
     submit_own();
-    let _restore = Restore(FUSE.replace(Some(fuse)));
+    let _restore = Restore(cell, cell.replace(value));
     f()
 }
 
@@ -147,7 +160,8 @@ impl Stream {
         let next = SEGMENTS.fetch_add(1, AcqRel);
         let done = std::mem::replace(segment, Segment::new(next, self.machine));
         let fuse = FUSE.try_with(Cell::get).ok().flatten().unwrap_or(crate::knobs::get().fuse);
-        if let Some((work, holds)) = done.close(self.number, fuse) {
+        let strict = STRICT.try_with(Cell::get).unwrap_or_default() || crate::knobs::get().numerics == Numerics::Strict;
+        if let Some((work, holds)) = done.close(self.number, fuse, strict) {
             self.machine.send(Message::Run(work));
             drop(holds);
         }

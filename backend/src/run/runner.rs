@@ -15,7 +15,7 @@ use super::machine::Machine;
 use super::place::Place;
 use super::plans::{Plans, Ready};
 use crate::inspect::Segment;
-use crate::knobs::{self, Numerics};
+use crate::knobs;
 use crate::record::Work;
 
 /// Products of at least this many multiplications go to the BLAS.  Measured on an AVX-512 machine, alone: 8×8×8 takes
@@ -92,7 +92,7 @@ impl Runner {
         let knobs = knobs::get();
         let options = Options {
             fuse: work.fuse,
-            gemm_from: (knobs.numerics != Numerics::Strict).then_some(GEMM_FROM),
+            gemm_from: (!work.strict).then_some(GEMM_FROM),
             programs: match self.kernels.engine {
                 Engine::Host { .. } => knobs.threads as u32 * 8,
                 Engine::Interp => 8,
@@ -213,6 +213,7 @@ fn single(work: &Work, index: usize) -> Work {
         aliases: Vec::new(),
         ops: work.ops.clone(),
         fuse: work.fuse,
+        strict: work.strict,
     }
 }
 

@@ -7,8 +7,8 @@ use crate::program::{Outcome, run_in};
 use crate::{kiln, reference};
 
 /// Types that both have, with the largest difference, as a part of the largest element (1 at least), of what one program
-/// computes in two orders.
-const TYPES: [(FloatDType, f64); 2] = [(FloatDType::F32, 2e-4), (FloatDType::F64, 1e-10)];
+/// computes in two orders; the reference computes sigmoids of f64 in f32.
+const TYPES: [(FloatDType, f64); 2] = [(FloatDType::F32, 2e-4), (FloatDType::F64, 1e-6)];
 
 fn agree(what: &str, got: &TensorData, want: &TensorData, tolerance: f64) -> Result<(), String> {
     if got.shape() != want.shape() {

@@ -39,8 +39,8 @@ const ROUNDED_ONCE: &[(FloatDType, f64)] = &[
 fn close(what: &str, got: &[f64], wanted: &[f64], tolerance: f64) {
     assert_eq!(got.len(), wanted.len(), "{what}");
     for (i, (&x, &y)) in got.iter().zip(wanted).enumerate() {
-        let off = (x - y).abs() <= tolerance * y.abs().max(0.25);
-        assert!(off || x.is_nan() && y.is_nan(), "{what}, element {i}: {x}, wanted {y}");
+        let near = x == y || (x - y).abs() <= tolerance * y.abs().max(0.25);
+        assert!(near || x.is_nan() && y.is_nan(), "{what}, element {i}: {x}, wanted {y}");
     }
 }
 
