@@ -128,7 +128,7 @@ const VALUES: usize = 5;
 /// The first query of each head sees nothing.
 fn hides(case: &Case, at: usize) -> bool {
     let query = at / case.keys % case.queries;
-    query == 0 || (at * 37 + 11) % 5 == 0
+    query == 0 || (at * 37 + 11).is_multiple_of(5)
 }
 
 /// `softmax(cap(q·kᵀ·scale) masked + bias) · v`, 0 where all is masked.

@@ -113,7 +113,7 @@ fn learn(
         done += count;
         bar.set_position(done as u64);
         bar.set_message(format!("loss {loss:.4}"));
-        if curve.losses.len() % groups_a_line == 0 || done == run.steps {
+        if curve.losses.len().is_multiple_of(groups_a_line) || done == run.steps {
             let recent = &curve.losses[curve.losses.len().saturating_sub(groups_a_line)..];
             let mean = recent.iter().sum::<f64>() / recent.len() as f64;
             let held_out = training.held_out(HELD_OUT_BATCHES);
