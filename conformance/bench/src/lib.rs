@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Runs the command line.
 ///
 /// `--list` prints one JSON object a workload, `--workload NAME` times one and prints one JSON object, and `--serve`
-/// takes requests line by line from standard input, so that two programs can take turns (see [`command`]).
+/// takes requests line by line from standard input, so that two programs can take turns (see `command.rs`).
 pub fn main() -> ExitCode {
     match command::run(lexopt::Parser::from_env()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,7 +22,7 @@ pub use train::Training;
 
 /// Runs the command line: trains, measures the loss on held-out text, writes a sample.
 ///
-/// The last line of output is one JSON object: see [`report`].
+/// The last line of output is one JSON object: see `report.rs`.
 pub fn main() -> ExitCode {
     let run = match options::from_args() {
         Ok(options::Command::Run(run)) => run,

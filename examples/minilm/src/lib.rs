@@ -20,7 +20,7 @@ pub use weights::load;
 
 /// Runs the command line: embeds the query and the sentences, and prints the sentences by their likeness to it.
 ///
-/// The last line of output is one JSON object: see [`report`].
+/// The last line of output is one JSON object: see `report.rs`.
 pub fn main() -> ExitCode {
     let run = match options::from_args() {
         Ok(options::Command::Run(run)) => run,

@@ -3,7 +3,7 @@
 //!
 //! The operand's axis is called the *cross* axis; it becomes the domain's last and counts as walked, so that masks are
 //! kept apart by axis and what depends on one axis alone is computed once per row of a tile.  Programs take blocks of
-//! [`BLOCK`] × [`BLOCK`] points, in which lines of memory and pages are used up before others displace them.
+//! `BLOCK` × `BLOCK` points, in which lines of memory and pages are used up before others displace them.
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Expr, FIRST_GATHER};
