@@ -8,7 +8,7 @@ const ENOUGH: usize = 60_000;
 
 /// Of what the best period explains, so much suffices for a shorter one: a loop's step, not the epoch around it.  What
 /// repeats inside a step (layers, an optimizer over its parameters) explains less.
-const SHORTER: f64 = 0.85;
+const SHORTER: f64 = 0.95;
 
 /// Periods that are tried: those at which short sequences come again, the most frequent first.
 const TRIED: usize = 200;
@@ -24,17 +24,16 @@ pub struct Period {
     pub times: usize,
 }
 
-/// The step that repeats; `None` where nothing explains half of the sequence.
+/// The step that repeats; `None` where nothing explains a tenth of the sequence.
 pub fn find(items: &[u32]) -> Option<Period> {
     let items = &items[..items.len().min(ENOUGH)];
-    let same = |len: usize| items.iter().zip(&items[len..]).filter(|(a, b)| a == b).count();
     let mut lengths = distances(items);
     lengths.sort_unstable();
     let shares: Vec<(usize, f64)> =
-        lengths.iter().map(|&len| (len, same(len) as f64 / (items.len() - len) as f64)).collect();
+        lengths.iter().map(|&len| (len, explained(items, len) as f64 / items.len() as f64)).collect();
     let best = shares.iter().map(|s| s.1).fold(0.0, f64::max);
     let &(len, _) = shares.iter().find(|s| s.1 >= SHORTER * best)?;
-    let (from, length) = longest(items, len).filter(|_| best >= 0.5)?;
+    let (from, length) = longest(items, len).filter(|_| best >= 0.1)?;
     let start = from + beginning(items, &items[from..from + len]);
     Some(Period { start, len, times: (from + length - start) / len })
 }
@@ -57,20 +56,35 @@ fn distances(items: &[u32]) -> Vec<usize> {
     list.into_iter().map(|(distance, _)| distance).collect()
 }
 
-/// The longest stretch that repeats after `len`, by start and length.
-fn longest(items: &[u32], len: usize) -> Option<(usize, usize)> {
-    let (mut best, mut start) = (None, 0);
+/// Stretches that go through `len` operations twice at least, by start and length.
+fn stretches(items: &[u32], len: usize) -> Vec<(usize, usize)> {
+    let (mut list, mut start) = (Vec::new(), 0);
     for at in 0..=items.len() - len {
         if at + len < items.len() && items[at] == items[at + len] {
             continue;
         }
         let length = at - start + len;
-        if at > start && length >= 2 * len && best.is_none_or(|(_, most)| length > most) {
-            best = Some((start, length));
+        if at > start && length >= 2 * len {
+            list.push((start, length));
         }
         start = at + 1;
     }
-    best
+    list
+}
+
+/// How many operations lie in such stretches.
+fn explained(items: &[u32], len: usize) -> usize {
+    let (mut count, mut end) = (0, 0);
+    for (start, length) in stretches(items, len) {
+        count += (start + length).saturating_sub(end.max(start));
+        end = end.max(start + length);
+    }
+    count
+}
+
+/// The longest such stretch.
+fn longest(items: &[u32], len: usize) -> Option<(usize, usize)> {
+    stretches(items, len).into_iter().rev().max_by_key(|&(_, length)| length)
 }
 
 /// Where in a step it begins: with what the program did first of it, for it begins its first step at the beginning.
