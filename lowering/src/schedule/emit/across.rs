@@ -13,7 +13,8 @@ use super::super::simplify::{CHUNK, LANES};
 use super::combine::Carried;
 use super::context::Emitter;
 use super::point::Point;
-use super::reduce::{Across, Visit, terms_in_tile};
+use super::reduce::{Across, Visit};
+use super::walk;
 use crate::op::Pointwise;
 use crate::tile::Value;
 
@@ -25,7 +26,7 @@ impl Visit<'_> {
     pub(super) fn across(&self, e: &mut Emitter, point: &mut Point, across: Across) -> Vec<Value> {
         self.hoist(e, point);
         if self.folds.is_empty() {
-            let rows = if across.height == 1 { e.int(0) } else { terms_in_tile(e, across.height, true) };
+            let rows = if across.height == 1 { e.int(0) } else { walk::lanes(e, across.height, Some(1)) };
             self.write_all(e, point, rows, across.height);
             return Vec::new();
         }
@@ -89,7 +90,7 @@ impl Visit<'_> {
             return self.split(&sums);
         }
         let reach = height * apart as u32;
-        let (rows, apart) = (terms_in_tile(e, height, true), e.int(apart as i64));
+        let (rows, apart) = (walk::lanes(e, height, Some(1)), e.int(apart as i64));
         let rows = e.op(Pointwise::Mul, rows, apart);
         let sums = self.steps(e, point, (first, end, step), (rows, &shape), reach);
         self.halve(e, &self.split(&sums))

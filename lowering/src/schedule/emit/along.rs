@@ -4,7 +4,8 @@
 use super::super::simplify::{CHUNK, LANES};
 use super::context::Emitter;
 use super::point::Point;
-use super::reduce::{Visit, terms_in_tile};
+use super::reduce::Visit;
+use super::walk;
 use crate::op::Pointwise;
 use crate::tile::Value;
 
@@ -12,7 +13,7 @@ impl Visit<'_> {
     /// Chunk by chunk, each by [`LANES`] lanes side by side in a tile.
     pub(super) fn along(&self, e: &mut Emitter, point: &mut Point) -> Vec<Value> {
         let shape = [LANES as u32];
-        let lanes = terms_in_tile(e, LANES as u32, false);
+        let lanes = walk::lanes(e, LANES as u32, None);
         let (zero, step, chunk) = (e.int(0), e.int(LANES as i64), e.int(CHUNK as i64));
         self.hoist(e, point);
         if self.folds.is_empty() {

@@ -67,8 +67,6 @@ pub struct Emitter<'a> {
     pub(super) walked: Vec<bool>,
     runs: [Run; 2],
     pub(super) varies: Vec<Varies>,
-    /// See [`Emitted::each`].
-    pub(super) each: Option<u64>,
 }
 
 impl<'a> Emitter<'a> {
@@ -114,7 +112,6 @@ impl<'a> Emitter<'a> {
                 Run::new(WALKED_RUN, axes, walked.start, walked.end),
             ],
             varies: Vec::new(),
-            each: None,
         };
         for data in exprs.list.values() {
             e.varies.push(e.expr_varies(&data.expr));
@@ -148,7 +145,7 @@ impl<'a> Emitter<'a> {
 
     /// The finished kernel.
     pub fn finish(self, grid: [u32; 3]) -> Emitted {
-        Emitted { program: self.b.finish(), grid, args: self.args, checks: messages(self.exprs), each: self.each }
+        Emitted { program: self.b.finish(), grid, args: self.args, checks: messages(self.exprs) }
     }
 
     /// A number that differs from launch to launch, known to be a multiple of `divisor`.

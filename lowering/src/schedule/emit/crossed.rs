@@ -11,7 +11,7 @@ use super::super::group::Body;
 use super::WINDOW;
 use super::context::Emitter;
 use super::point::Point;
-use super::walk::{self, Tiles, divide, full_end, share};
+use super::walk::{self, Tiles, divide, full_end, indices, share};
 use crate::graph::Graph;
 use crate::op::Pointwise;
 use crate::tile::Value;
@@ -122,7 +122,7 @@ pub fn emit(mut e: Emitter, body: &Body, programs: u32, point: &Point) -> super:
 /// The point with indices along the last parallel axis, cut off at `end`.
 fn along_row(e: &mut Emitter, outer: &Point, at: Value, end: Option<Value>) -> Point {
     let mut point = outer.clone();
-    let index = indices(e, at, 0);
+    let index = indices(e, at, SIDE, 0);
     point.parallel_mask = end.map(|end| e.op(Pointwise::Lt, index, end));
     let last = point.axes.len() - 2;
     point.axes[last] = Some(index);
@@ -133,7 +133,7 @@ fn along_row(e: &mut Emitter, outer: &Point, at: Value, end: Option<Value>) -> P
 /// One tile: all operands are read before the first result takes the place of one.
 fn tile(e: &mut Emitter, body: &Body, beside: &Point, at: Value, end: Option<Value>) {
     let mut point = e.inside(beside);
-    let index = indices(e, at, 1);
+    let index = indices(e, at, SIDE, 1);
     point.walked_mask = end.map(|end| e.op(Pointwise::Lt, index, end));
     let last = point.axes.len() - 1;
     point.axes[last] = Some(index);
@@ -142,12 +142,4 @@ fn tile(e: &mut Emitter, body: &Body, beside: &Point, at: Value, end: Option<Val
     for (s, value) in body.stores.iter().zip(values) {
         e.store(s.node, &s.at, value, true, &mut point);
     }
-}
-
-/// `at … at + SIDE − 1`, with an axis of extent 1 put in at `expand`.
-pub fn indices(e: &mut Emitter, at: Value, expand: u8) -> Value {
-    let lanes = e.b.arange(SIDE);
-    let lanes = e.b.cast(lanes, e.index);
-    let lanes = e.b.expand_dims(lanes, expand);
-    e.op(Pointwise::Add, at, lanes)
 }

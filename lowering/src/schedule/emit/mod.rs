@@ -48,8 +48,6 @@ pub struct Emitted {
     pub args: Vec<Operand>,
     /// What codes mean that the program reports.
     pub checks: Vec<String>,
-    /// Points of the parallel axes that a program takes, one after the other, where the grid has one axis for that.
-    pub each: Option<u64>,
 }
 
 /// Kernels that run one after the other.

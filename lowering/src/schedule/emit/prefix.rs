@@ -17,9 +17,9 @@ use super::super::simplify::CHUNK;
 use super::columns::{columns, side_by_side};
 use super::combine::{combine, neutral};
 use super::context::Emitter;
-use super::crossed::{SIDE, indices};
+use super::crossed::SIDE;
 use super::point::Point;
-use super::walk::{self, OWN_ROW, Tiles, divide, full_end, share};
+use super::walk::{self, OWN_ROW, Tiles, divide, full_end, indices, share};
 use super::{Emitted, Passes, TILE, WINDOW};
 use crate::DType;
 use crate::graph::{Graph, Node, Reduction};
@@ -141,19 +141,22 @@ impl Prefix<'_> {
     /// Chunks side by side, in three passes; the last chunks of the rows, where they are not full, in a pass of their own.
     fn shared(&self, rows: u64, terms: u64) -> Passes {
         let chunks = terms.div_ceil(CHUNK);
-        let states = if is_compensated(self.kind, self.dtype) { 2 } else { 1 };
         let pass = |number, count, terms, carry| self.pass((rows, chunks), (number, count), terms, carry);
         let mut list = vec![pass(0, chunks - 1, CHUNK, Carry::Chunk), self.starts(rows, chunks)];
         list.push(pass(0, terms / CHUNK, CHUNK, Carry::Prefix));
         if !terms.is_multiple_of(CHUNK) {
             list.push(pass(chunks - 1, 1, terms % CHUNK, Carry::Prefix));
         }
-        Passes { list, scratch: vec![(self.dtype.compute(), rows * chunks); states] }
+        Passes { list, scratch: vec![(self.dtype.compute(), rows * chunks); self.states()] }
+    }
+
+    /// Numbers that a state consists of.
+    fn states(&self) -> usize {
+        if is_compensated(self.kind, self.dtype) { 2 } else { 1 }
     }
 
     fn scratch(&self, e: &mut Emitter, written: bool) -> Vec<Param> {
-        let states = if is_compensated(self.kind, self.dtype) { 2 } else { 1 };
-        (0..states).map(|number| e.scratch(number, self.dtype.compute(), written)).collect()
+        (0..self.states()).map(|number| e.scratch(number, self.dtype.compute(), written)).collect()
     }
 
     /// `terms` terms of the chunks `first … first + count − 1` of each row.
@@ -267,7 +270,7 @@ impl Prefix<'_> {
         let full = full_end(e, low, high, SIDE);
         let states = e.for_loop((low, full, side), states, |e, at, states| {
             let mut inner = e.inside(point);
-            let index = indices(e, at, 1);
+            let index = indices(e, at, SIDE, 1);
             inner.axes[axis] = Some(index);
             inner.walked_run = Some(index);
             let x = e.value(self.x, &mut inner);

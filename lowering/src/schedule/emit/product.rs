@@ -13,7 +13,7 @@ use super::super::looped::Looped;
 use super::Emitted;
 use super::context::Emitter;
 use super::point::Point;
-use super::walk::{divide, extent, full_end};
+use super::walk::{self, divide, extent, full_end, indices};
 use crate::DType;
 use crate::graph::{Graph, Node};
 use crate::op::Pointwise;
@@ -75,14 +75,6 @@ impl Side {
     }
 }
 
-/// `start … start + n − 1` along one axis of a tile, the other one being `axis`.
-fn indices(e: &mut Emitter, start: Value, n: u32, axis: u8) -> Value {
-    let lanes = e.b.arange(n);
-    let lanes = e.b.cast(lanes, e.index);
-    let lanes = e.b.expand_dims(lanes, axis);
-    e.op(Pointwise::Add, start, lanes)
-}
-
 /// The last axes of `axes[..end]` that make up `extent`.
 fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usize> {
     let (mut start, mut product) = (end, 1);
@@ -122,10 +114,7 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, [a, b]: [Ex; 2], index: 
     let batches: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| e.argument(a.extent as i64, 1)).collect();
 
     // Tiles below each other first: they read the same columns.
-    let [id, member] = [0, 1].map(|axis| {
-        let id = e.b.program_id(axis);
-        e.b.cast(id, e.index)
-    });
+    let [id, member] = [0, 1].map(|axis| walk::program(&mut e, axis));
     let column = e.op(Pointwise::Div, id, below);
     let before = e.op(Pointwise::Mul, column, below);
     let row = e.op(Pointwise::Sub, id, before);

@@ -8,9 +8,9 @@ use super::combine::{Carried, append, carried, combine, enter, is_exact, leave, 
 use super::context::Emitter;
 use super::keep::{self, Keep};
 use super::point::Point;
-use super::walk::{Tiles, divide, extent, full_end};
+use super::walk::{self, Tiles, divide, extent, full_end};
 use crate::op::Pointwise;
-use crate::tile::{Type, Value};
+use crate::tile::Value;
 
 /// Where lanes lie.
 #[derive(Clone, Copy, Debug)]
@@ -240,7 +240,7 @@ impl Visit<'_> {
     fn unrolled(&self, e: &mut Emitter, point: &mut Point, height: u32, width: u32) -> Vec<Value> {
         let shape = [height, width];
         let count = self.terms.fixed.unwrap_or(u64::from(height));
-        let index = terms_in_tile(e, height, true);
+        let index = walk::lanes(e, height, Some(1));
         let mask = (count < u64::from(height)).then(|| e.op(Pointwise::Lt, index, self.terms.count));
         self.hoist(e, point);
         let zero = e.int(0);
@@ -363,12 +363,4 @@ impl Visit<'_> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds.map(|fold| rest.by_ref().take(if fold.kind.is_arg() { 2 } else { 1 }).collect()).collect()
     }
-}
-
-/// `0 … n−1` as index values, in a trailing or, across rows, a leading axis.
-pub(super) fn terms_in_tile(e: &mut Emitter, n: u32, across: bool) -> Value {
-    let terms = e.b.arange(n);
-    let terms = e.b.cast(terms, e.index);
-    debug_assert!(e.b.ty(terms) == &Type::tile(e.index, &[n]));
-    if across { e.b.expand_dims(terms, 1) } else { terms }
 }

@@ -6,13 +6,13 @@ use super::context::Emitter;
 use super::point::Point;
 use super::{Emitted, TILE, WINDOW};
 use crate::op::Pointwise;
-use crate::tile::Value;
+use crate::tile::{Type, Value};
 
 /// What [`Tiles::own_row`] is where nothing speaks for less.
 pub const OWN_ROW: u64 = 48;
 
 /// Fewest points that are worth a program of their own.
-pub const WORTH_A_PROGRAM: u64 = 8192;
+const WORTH_A_PROGRAM: u64 = 8192;
 
 /// How points are visited.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +68,20 @@ pub fn share(units: u64, weight: u64, programs: u64) -> u64 {
     units.div_ceil(programs.max(1)).max(least)
 }
 
+/// This program's number along an axis of the grid.
+pub fn program(e: &mut Emitter, axis: u8) -> Value {
+    let id = e.b.program_id(axis);
+    e.b.cast(id, e.index)
+}
+
 /// The numbers below `total` that this program takes: `span` of them, or what is left.
 pub fn span(e: &mut Emitter, span: Value, total: Value) -> (Value, Value) {
-    let id = e.b.program_id(0);
-    let id = e.b.cast(id, e.index);
+    let id = program(e, 0);
+    span_of(e, id, span, total)
+}
+
+/// Those that program `id` takes.
+fn span_of(e: &mut Emitter, id: Value, span: Value, total: Value) -> (Value, Value) {
     let low = e.op(Pointwise::Mul, id, span);
     let high = e.op(Pointwise::Add, low, span);
     (low, e.op(Pointwise::Min, high, total))
@@ -89,7 +99,6 @@ fn flat(
     let lanes = u64::from(tiles.lanes);
     let count = total.div_ceil(lanes);
     let each = share(count, lanes * tiles.weight, tiles.programs.into());
-    e.each = Some(each * lanes);
     let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
     let n = e.argument(total as i64, 1);
     let span = e.argument((each * lanes) as i64, tiles.lanes);
@@ -127,16 +136,9 @@ fn rows(
     let inside: Vec<Value> = row.iter().skip(1).map(|&n| extent(e, n)).collect();
     let (n, width) = (e.argument(total as i64, 1), e.argument(inner as i64, 1));
     let (span, piece) = (e.argument(each as i64, 1), e.argument((each_piece * lanes) as i64, tiles.lanes));
-    let [row_id, piece_id] = [0, 1].map(|axis| {
-        let id = e.b.program_id(axis);
-        e.b.cast(id, e.index)
-    });
-    let low = e.op(Pointwise::Mul, row_id, span);
-    let high = e.op(Pointwise::Add, low, span);
-    let high = e.op(Pointwise::Min, high, n);
-    let left = e.op(Pointwise::Mul, piece_id, piece);
-    let right = e.op(Pointwise::Add, left, piece);
-    let right = e.op(Pointwise::Min, right, width);
+    let [row_id, piece_id] = [0, 1].map(|axis| program(e, axis));
+    let (low, high) = span_of(e, row_id, span, n);
+    let (left, right) = span_of(e, piece_id, piece, width);
     let one = e.int(1);
     e.for_loop((low, high, one), &[], |e, number, _| {
         let mut at_row = point.clone();
@@ -194,7 +196,7 @@ pub fn tiled(
         });
         return;
     }
-    let lanes = lanes(e, tiles.lanes, tiles.leading);
+    let lanes = lanes(e, tiles.lanes, tiles.leading.then_some(0));
     let step = e.int(tiles.lanes.into());
     let full = full_end(e, low, high, tiles.lanes);
     e.for_loop((low, full, step), &[], |e, start, _| {
@@ -211,11 +213,18 @@ pub fn tiled(
     });
 }
 
-/// `0 … n−1` as index values, behind a leading axis if wanted.
-fn lanes(e: &mut Emitter, n: u32, leading: bool) -> Value {
+/// `0 … n−1` as index values, with an axis of extent 1 put in at `beside` if wanted.
+pub fn lanes(e: &mut Emitter, n: u32, beside: Option<u8>) -> Value {
     let lanes = e.b.arange(n);
     let lanes = e.b.cast(lanes, e.index);
-    if leading { e.b.expand_dims(lanes, 0) } else { lanes }
+    debug_assert!(e.b.ty(lanes) == &Type::tile(e.index, &[n]));
+    beside.map_or(lanes, |axis| e.b.expand_dims(lanes, axis))
+}
+
+/// `start … start + n − 1` along one axis of a tile with two, `beside` being the other one.
+pub fn indices(e: &mut Emitter, start: Value, n: u32, beside: u8) -> Value {
+    let lanes = lanes(e, n, Some(beside));
+    e.op(Pointwise::Add, start, lanes)
 }
 
 /// Where the full tiles of `n` in `low..high` end.
