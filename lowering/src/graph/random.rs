@@ -29,6 +29,9 @@ pub const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
 /// Number of rounds.
 pub const ROUNDS: usize = 10;
 
+/// What a number costs, in additions.
+pub const COST: u32 = 40;
+
 /// Four random words from a counter and a key.
 pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     let (mut c, mut k) = (counter, key);

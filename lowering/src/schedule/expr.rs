@@ -63,6 +63,33 @@ pub enum Expr {
     },
 }
 
+impl Expr {
+    /// Expressions that it is computed from.
+    pub fn operands(&self) -> &[Ex] {
+        match self {
+            Expr::Map(_, args) => args,
+            Expr::Guard { value, .. } => std::slice::from_ref(value),
+            _ => &[],
+        }
+    }
+
+    /// Its index expressions: where it is, and what is checked.
+    fn indices(&self) -> (Option<&Affine>, &[Check]) {
+        match self {
+            Expr::Index(at) | Expr::Random { at, .. } => (Some(at), &[]),
+            Expr::Load { at, checks, .. } => (Some(at), checks),
+            Expr::Guard { checks, .. } => (None, checks),
+            _ => (None, &[]),
+        }
+    }
+
+    /// All of them.
+    fn affines(&self) -> impl Iterator<Item = &Affine> {
+        let (at, checks) = self.indices();
+        at.into_iter().chain(checks.iter().map(|c| &c.at))
+    }
+}
+
 /// An expression with its type and what it depends on.
 #[derive(Clone, Debug)]
 pub struct ExprData {
@@ -138,31 +165,33 @@ impl Exprs {
 
     /// Whether an index expression within `ex` has a term along `axis`.
     pub fn meets(&self, ex: Ex, axis: Axis) -> bool {
-        let of = |at: &Affine| at.terms.iter().any(|t| t.0 == axis);
-        let in_checks = |checks: &Checks| checks.iter().any(|check| of(&check.at));
-        let (mut seen, mut left) = (FxHashSet::default(), vec![ex]);
-        while let Some(ex) = left.pop() {
-            if !seen.insert(ex) {
-                continue;
-            }
-            let found = match &self.list[ex].expr {
-                Expr::Constant(_) | Expr::Slot(_) | Expr::Reduced(_) => false,
-                Expr::Index(at) | Expr::Random { at, .. } => of(at),
-                Expr::Load { at, checks, .. } => of(at) || in_checks(checks),
-                Expr::Map(_, args) => {
-                    left.extend(args);
-                    false
-                }
-                Expr::Guard { checks, value, .. } => {
-                    left.push(*value);
-                    in_checks(checks)
-                }
-            };
-            if found {
-                return true;
+        let along = |at: &Affine| at.terms.iter().any(|t| t.0 == axis);
+        self.needed([ex]).into_iter().any(|ex| self.list[ex].expr.affines().any(along))
+    }
+
+    /// Expressions that the given ones are computed from, themselves included.
+    pub fn needed(&self, from: impl IntoIterator<Item = Ex>) -> FxHashSet<Ex> {
+        let mut open: Vec<Ex> = from.into_iter().collect();
+        let mut seen = FxHashSet::default();
+        while let Some(ex) = open.pop() {
+            if seen.insert(ex) {
+                open.extend(self.list[ex].expr.operands());
             }
         }
-        false
+        seen
+    }
+
+    /// Axes, as a set of bits, on which a place depends; a computed index depends on what it is computed from.
+    pub fn followed(&self, at: &Affine) -> u128 {
+        at.terms.iter().fold(0, |set, &(axis, _)| match axis < FIRST_GATHER {
+            true => set | 1 << axis,
+            false => set | self.depends(self.gathers[(axis - FIRST_GATHER) as usize].index),
+        })
+    }
+
+    fn depends(&self, ex: Ex) -> u128 {
+        let places = self.needed([ex]).into_iter().filter_map(|ex| self.list[ex].expr.indices().0);
+        places.fold(0, |set, at| set | self.followed(at))
     }
 
     /// Nodes whose buffers are read.
@@ -175,15 +204,7 @@ impl Exprs {
 
     /// Every index expression of the kernel, for rewriting and inspection.
     pub fn affines(&self) -> impl Iterator<Item = &Affine> {
-        self.list.values().flat_map(|data| {
-            let (at, checks): (Option<&Affine>, &[Check]) = match &data.expr {
-                Expr::Index(at) | Expr::Random { at, .. } => (Some(at), &[]),
-                Expr::Load { at, checks, .. } => (Some(at), checks),
-                Expr::Guard { checks, .. } => (None, checks),
-                _ => (None, &[]),
-            };
-            at.into_iter().chain(checks.iter().map(|c| &c.at))
-        })
+        self.list.values().flat_map(|data| data.expr.affines())
     }
 
     /// Rewrites every index expression.

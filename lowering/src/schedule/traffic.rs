@@ -3,7 +3,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::expr::{Ex, Expr, Exprs, FIRST_GATHER};
+use super::expr::{Expr, Exprs};
 use super::fuse::{Group, Groups, Work};
 use super::group::AxisData;
 use super::operands::operands;
@@ -66,29 +66,10 @@ fn distinct(dims: &[u64], layout: &Layout) -> u64 {
 fn loads(exprs: &Exprs, axes: &[AxisData], add: &mut impl FnMut(Node, u64)) {
     for data in exprs.list.values() {
         if let Expr::Load { node, at, .. } = &data.expr {
-            let walked = followed(exprs, at.terms.iter().map(|t| t.0));
+            let walked = exprs.followed(at);
             let extents = (0..axes.len()).filter(|&a| walked & (1 << a) != 0).map(|a| axes[a].extent);
             add(*node, extents.product());
         }
-    }
-}
-
-/// Axes, as a set of bits, on which these depend; a computed index depends on what it is computed from.
-pub(super) fn followed(exprs: &Exprs, axes: impl Iterator<Item = u8>) -> u128 {
-    axes.fold(0, |set, axis| match axis < FIRST_GATHER {
-        true => set | 1 << axis,
-        false => set | depends(exprs, exprs.gathers[(axis - FIRST_GATHER) as usize].index),
-    })
-}
-
-fn depends(exprs: &Exprs, ex: Ex) -> u128 {
-    match &exprs.list[ex].expr {
-        Expr::Constant(_) | Expr::Slot(_) | Expr::Reduced(_) => 0,
-        Expr::Index(at) | Expr::Load { at, .. } | Expr::Random { at, .. } => {
-            followed(exprs, at.terms.iter().map(|t| t.0))
-        }
-        Expr::Map(_, args) => args.iter().fold(0, |set, &a| set | depends(exprs, a)),
-        Expr::Guard { value, .. } => depends(exprs, *value),
     }
 }
 

@@ -2,11 +2,11 @@
 //! the second finds them there.  Bits stay the same, since only values of the result's own type are left.
 
 use cranelift_entity::SecondaryMap;
-use rustc_hash::FxHashSet;
 
 use super::super::expr::{Ex, Expr};
 use super::super::group::Body;
 use super::context::Emitter;
+use crate::graph::random;
 
 /// A value of at least this cost, in additions, is left in memory and not computed again.
 const WORTH_KEEPING: u32 = 12;
@@ -22,7 +22,7 @@ pub(super) struct Keep {
 
 /// What a pass that feeds the reductions `folds` should leave in the places of the results `later`.
 pub(super) fn choose(e: &Emitter, body: &Body, folds: &[usize], later: &[usize], kept: &[Keep]) -> Vec<Keep> {
-    let computed = needed(body, folds.iter().map(|&i| body.folds[i].input));
+    let computed = body.exprs.needed(folds.iter().map(|&i| body.folds[i].input));
     let costs = costs(body);
     let mut keeps: Vec<Keep> = Vec::new();
     for &store in later {
@@ -33,31 +33,11 @@ pub(super) fn choose(e: &Emitter, body: &Body, folds: &[usize], later: &[usize],
                 && costs[*ex] >= WORTH_KEEPING
                 && !kept.iter().chain(&keeps).any(|k| k.ex == *ex || k.store == store)
         };
-        let wanted = needed(body, [result]);
+        let wanted = body.exprs.needed([result]);
         let best = wanted.intersection(&computed).copied().filter(fits).max_by_key(|&ex| (costs[ex], ex));
         keeps.extend(best.map(|ex| Keep { ex, store }));
     }
     keeps
-}
-
-/// Expressions that the given ones are computed from, themselves included.
-pub(super) fn needed(body: &Body, from: impl IntoIterator<Item = Ex>) -> FxHashSet<Ex> {
-    let mut open: Vec<Ex> = from.into_iter().collect();
-    let mut seen = FxHashSet::default();
-    while let Some(ex) = open.pop() {
-        if seen.insert(ex) {
-            open.extend(operands(&body.exprs.list[ex].expr));
-        }
-    }
-    seen
-}
-
-fn operands(expr: &Expr) -> &[Ex] {
-    match expr {
-        Expr::Map(_, args) => args,
-        Expr::Guard { value, .. } => std::slice::from_ref(value),
-        _ => &[],
-    }
 }
 
 /// What each expression costs together with its operands.
@@ -66,10 +46,10 @@ fn costs(body: &Body) -> SecondaryMap<Ex, u32> {
     for (ex, data) in &body.exprs.list {
         let own = match &data.expr {
             Expr::Map(op, _) => op.row().cost,
-            Expr::Random { .. } => 40,
+            Expr::Random { .. } => random::COST,
             _ => 0,
         };
-        let below: u32 = operands(&data.expr).iter().map(|&x| costs[x]).fold(0, u32::saturating_add);
+        let below: u32 = data.expr.operands().iter().map(|&x| costs[x]).fold(0, u32::saturating_add);
         costs[ex] = own.saturating_add(below).min(1 << 20);
     }
     costs

@@ -121,7 +121,7 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
         let later: Vec<usize> = (0..stored.len()).filter(|&i| body.stores[i].full && !stored[i]).collect();
         let keeps = keep::choose(e, body, &folds, &later, &kept);
         let wanted = folds.iter().map(|&i| body.folds[i].input).chain(full.iter().map(|&i| body.stores[i].value));
-        let wanted = keep::needed(body, wanted);
+        let wanted = body.exprs.needed(wanted);
         let found = kept.iter().copied().filter(|k| wanted.contains(&k.ex)).collect();
         let visit = Visit { body, terms, folds, stores: full, keeps, found };
         let results = match lanes {

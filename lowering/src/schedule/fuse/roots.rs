@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Graph, Movement, Node, Op};
+use crate::graph::{Graph, Movement, Node, Op, random};
 use crate::schedule::plan::Options;
 
 /// A pointwise value used by two kernels is computed twice up to this cost, in additions; above, it gets a buffer.
@@ -70,7 +70,7 @@ pub fn roots(graph: &Graph, options: &Options) -> FxHashMap<Node, Kept> {
     for (node, data) in &graph.nodes {
         let own = match &data.op {
             Op::Map(op) => op.row().cost,
-            Op::Random(..) => 40,
+            Op::Random(..) => random::COST,
             Op::Gather(..) => 3,
             _ => 0,
         };

@@ -4,7 +4,6 @@ use super::rules::Pair;
 use crate::graph::Node;
 use crate::schedule::expr::Expr;
 use crate::schedule::group::Body;
-use crate::schedule::traffic::followed;
 
 /// An operand in common that differs from point to point of the group's domain.
 const FULL: u64 = 100;
@@ -29,9 +28,7 @@ pub fn score(pair: &Pair) -> u64 {
 fn spans(body: &Body, node: Node) -> bool {
     let all = (1u128 << body.domain.axes.len()) - 1;
     body.exprs.list.values().any(|data| match &data.expr {
-        Expr::Load { node: loaded, at, .. } if *loaded == node => {
-            followed(&body.exprs, at.terms.iter().map(|t| t.0)) == all
-        }
+        Expr::Load { node: loaded, at, .. } => *loaded == node && body.exprs.followed(at) == all,
         _ => false,
     })
 }
