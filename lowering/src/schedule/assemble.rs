@@ -31,9 +31,10 @@ pub(super) fn assemble(groups: &Groups, inputs: &[InputData], options: &Options)
     let mut assembler = Assembler::new(groups, inputs, options);
     let mut group_of_step = Vec::new();
     for (at, group) in groups.list.iter().enumerate() {
+        let before = assembler.steps.len();
         assembler.group(at, group);
-        let computing = assembler.steps.iter().filter(|s| !matches!(s, Step::Free(_))).count();
-        group_of_step.resize(computing, at);
+        let computing = assembler.steps[before..].iter().filter(|s| !matches!(s, Step::Free(_)));
+        group_of_step.extend(computing.map(|_| at));
     }
     (assembler.finish(), group_of_step)
 }
@@ -69,8 +70,7 @@ impl<'a> Assembler<'a> {
                 buffer_of.insert(node, buffers.push(BufferData { dtype: data.dtype, len, input, takes: None }));
             }
         }
-        let outputs = graph.outputs.iter().filter_map(|&n| strided(graph, &groups.places, n));
-        let kept: FxHashSet<Node> = outputs.map(|(base, _)| base).collect();
+        let kept = groups.outputs();
         let mut last_use = FxHashMap::default();
         let mut wanted = kept.clone();
         for (at, group) in groups.list.iter().enumerate() {

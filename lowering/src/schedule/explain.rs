@@ -1,7 +1,8 @@
 //! What became of a graph: for each step the rows it computes and the bytes it moves, for each boundary its reason.
 //! Planning is done anew for it, so that those who do not ask pay nothing.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use cranelift_entity::PrimaryMap;
+use rustc_hash::FxHashSet;
 
 use super::assemble::assemble;
 use super::fuse::{self, Groups, Kept, Reason};
@@ -98,7 +99,8 @@ pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explan
     let groups = fuse::groups(simple, inputs, options);
     let (plan, group_of_step) = assemble(&groups, inputs, options);
     let steps = last_steps(&plan, &group_of_step);
-    let explainer = Explainer { groups: &groups, inputs, origins, steps, wanted: traffic::wanted(&groups) };
+    let (outputs, wanted) = (groups.outputs(), traffic::wanted(&groups));
+    let explainer = Explainer { groups: &groups, inputs, origins, steps, outputs, wanted };
     let mut counted: FxHashSet<Node> = FxHashSet::default();
     let mut explanation = Explanation::default();
     for at in 0..groups.list.len() {
@@ -135,9 +137,10 @@ struct Explainer<'a> {
     groups: &'a Groups,
     inputs: &'a [InputData],
     /// The recorded node of each scheduled one.
-    origins: FxHashMap<Node, Node>,
+    origins: PrimaryMap<Node, Node>,
     /// The step of each group.
     steps: Vec<usize>,
+    outputs: FxHashSet<Node>,
     wanted: FxHashSet<Node>,
 }
 
@@ -162,7 +165,7 @@ impl Explainer<'_> {
         let graph = &self.groups.graph;
         let data = &graph.nodes[node];
         // A copy that scheduling added stands for what it copies.
-        let origin = self.origins.get(&node).or_else(|| self.origins.get(data.args.first()?)).copied();
+        let origin = self.origins.get(node).or_else(|| self.origins.get(*data.args.first()?)).copied();
         let name = super::assemble::row_name(graph, node);
         Row { name, origin: origin.unwrap_or(node), dims: data.dims.clone(), dtype: data.dtype }
     }
@@ -170,9 +173,7 @@ impl Explainer<'_> {
     fn value(&self, moved: Moved) -> Value {
         let data = &self.groups.graph.nodes[moved.node];
         let from = self.groups.list.iter().position(|g| g.roots().contains(&moved.node)).map(|g| self.steps[g]);
-        let views = |n: Node| super::trace::strided(&self.groups.graph, &self.groups.places, n);
-        let wanted = self.groups.graph.outputs.iter().any(|&n| views(n).is_some_and(|(base, _)| base == moved.node));
-        let (node, bytes) = (moved.node, moved.bytes);
+        let (node, bytes, wanted) = (moved.node, moved.bytes, self.outputs.contains(&moved.node));
         Value { node, dims: data.dims.clone(), dtype: data.dtype, bytes, from, wanted }
     }
 

@@ -4,6 +4,7 @@
 //! The tree of a sum over `n` terms depends on `n` alone: chunks of [`CHUNK`] terms are summed by [`LANES`] lanes
 //! (lane `j` adds the terms `j, j + LANES, …` in order, then the lanes halve), and the chunks' sums are summed likewise.
 
+use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
@@ -63,8 +64,8 @@ pub fn simplify(graph: &Graph, programs: u32) -> Graph {
 }
 
 /// As [`simplify`], and the node of `graph` that each new one stands for.
-pub fn simplify_with_origins(graph: &Graph, programs: u32) -> (Graph, FxHashMap<Node, Node>) {
-    let mut origins: FxHashMap<Node, Node> = FxHashMap::default();
+pub fn simplify_with_origins(graph: &Graph, programs: u32) -> (Graph, PrimaryMap<Node, Node>) {
+    let mut origins: PrimaryMap<Node, Node> = PrimaryMap::new();
     let mut out = Graph { slots: graph.slots.clone(), inputs: graph.inputs, ..Graph::default() };
     let mut new: FxHashMap<Node, Node> = FxHashMap::default();
     let live = live(graph);
@@ -73,7 +74,6 @@ pub fn simplify_with_origins(graph: &Graph, programs: u32) -> (Graph, FxHashMap<
             continue;
         }
         let data = NodeData { args: data.args.iter().map(|a| new[a]).collect(), ..data.clone() };
-        let before = out.nodes.len();
         let made = match &data.op {
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
@@ -81,7 +81,9 @@ pub fn simplify_with_origins(graph: &Graph, programs: u32) -> (Graph, FxHashMap<
             _ => out.nodes.push(data),
         };
         new.insert(node, made);
-        origins.extend((before..out.nodes.len()).map(|made| (Node::from_u32(made as u32), node)));
+        while origins.len() < out.nodes.len() {
+            origins.push(node);
+        }
     }
     out.outputs = graph.outputs.iter().map(|n| new[n]).collect();
     (out, origins)

@@ -82,8 +82,7 @@ pub fn writes(graph: &Graph, group: &Group, wanted: &FxHashSet<Node>) -> Vec<Mov
 
 /// Nodes whose buffers a group or the caller reads.
 pub fn wanted(groups: &Groups) -> FxHashSet<Node> {
-    let outputs = groups.graph.outputs.iter().filter_map(|&n| strided(&groups.graph, &groups.places, n));
-    let mut wanted: FxHashSet<Node> = outputs.map(|(base, _)| base).collect();
+    let mut wanted = groups.outputs();
     for group in &groups.list {
         wanted.extend(group.loads().into_iter().filter(|n| !group.roots().contains(n)));
     }

@@ -231,10 +231,19 @@ impl Former<'_> {
         group.before.extend(before);
         group.before.retain(|&h| h != at && h != other);
         group.work = Work::Fused { roots, body: Box::new(body) };
+        for group in &mut self.groups {
+            if group.before.remove(&other) {
+                group.before.insert(at);
+            }
+        }
+        self.hand_on(at);
+    }
+
+    /// What must run before a group must run before all that it comes before.
+    fn hand_on(&mut self, at: usize) {
         let all = self.groups[at].before.clone();
         for group in &mut self.groups {
-            if group.before.remove(&other) || group.before.contains(&at) {
-                group.before.insert(at);
+            if group.before.contains(&at) {
                 group.before.extend(&all);
             }
         }
@@ -258,12 +267,7 @@ impl Former<'_> {
         let reads: Vec<Node> = reads.into_iter().filter(|n| !own(n)).collect();
         self.groups[at].reads.extend(reads);
         self.groups[at].before.extend(&before);
-        let all = self.groups[at].before.clone();
-        for group in &mut self.groups {
-            if group.before.contains(&at) {
-                group.before.extend(&all);
-            }
-        }
+        self.hand_on(at);
     }
 
     /// Puts the groups into an order in which they can run: each as early as its operands allow.

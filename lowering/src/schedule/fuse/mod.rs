@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::Body;
 use super::looped::Looped;
-use super::trace::Places;
+use super::trace::{Places, strided};
 use crate::graph::{Graph, Node};
 
 pub use explain::{Boundary, boundaries};
@@ -110,6 +110,11 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Nodes whose buffers the caller gets.
+    pub fn outputs(&self) -> FxHashSet<Node> {
+        self.graph.outputs.iter().filter_map(|&n| strided(&self.graph, &self.places, n)).map(|(base, _)| base).collect()
+    }
+
     /// Rows that a kernel with these results computes, first the earliest.  A view counts where it is copied.
     pub fn rows(&self, roots: &[Node]) -> Vec<Node> {
         let graph = &self.graph;
