@@ -106,18 +106,24 @@ impl<'c> Lower<'_, 'c> {
         (left, from_left): (&[Any<'c>], BasicBlock<'c>),
         (right, from_right): (&[Any<'c>], BasicBlock<'c>),
     ) {
-        let joined: Vec<Any<'c>> = left
-            .iter()
-            .zip(right)
-            .map(|(x, y)| {
-                let phi = built(self.ir.builder.build_phi(x.get_type(), ""));
-                phi.add_incoming(&[(x, from_left), (y, from_right)]);
-                phi.as_basic_value()
-            })
-            .collect();
+        let joined = self.either((left, from_left), (right, from_right));
         for (&result, tile) in results.iter().zip(self.unflat(joined.into_iter(), layouts, forms)) {
             self.tiles.insert(result, tile);
         }
+    }
+
+    /// Values that come from one of two blocks.
+    fn either(
+        &self,
+        (left, from_left): (&[Any<'c>], BasicBlock<'c>),
+        (right, from_right): (&[Any<'c>], BasicBlock<'c>),
+    ) -> Vec<Any<'c>> {
+        let join = |(x, y): (&Any<'c>, &Any<'c>)| {
+            let phi = built(self.ir.builder.build_phi(x.get_type(), ""));
+            phi.add_incoming(&[(x, from_left), (y, from_right)]);
+            phi.as_basic_value()
+        };
+        left.iter().zip(right).map(join).collect()
     }
 
     /// The registers of several tiles one after the other, each tile in its form.
@@ -153,6 +159,18 @@ impl<'c> Lower<'_, 'c> {
 
     pub fn jump_if(&self, condition: Any<'c>, then: BasicBlock<'c>, other: BasicBlock<'c>) {
         built(self.ir.builder.build_conditional_branch(condition.into_int_value(), then, other));
+    }
+
+    /// Two ways to the same number of values.
+    pub fn branch_all(
+        &self,
+        condition: Any<'c>,
+        then: impl FnOnce() -> Vec<Any<'c>>,
+        other: impl FnOnce() -> Vec<Any<'c>>,
+    ) -> Vec<Any<'c>> {
+        let (mut xs, mut ys) = (Vec::new(), Vec::new());
+        let (from_then, from_other) = self.branch_blocks(condition, || xs = then(), || ys = other());
+        self.either((&xs, from_then), (&ys, from_other))
     }
 
     /// Runs one of two pieces of code and goes on after both; gives the blocks that they end in.

@@ -8,9 +8,9 @@
 //! within 2^−63 … 2^64 and of either sign. A tile where that does not hold is divided as it stands.
 
 use inkwell::IntPredicate;
-use inkwell::values::{BasicValue, InstructionOpcode as I};
+use inkwell::values::InstructionOpcode as I;
 
-use super::ir::{Any, built};
+use super::ir::Any;
 use super::lower::Lower;
 use super::value::Reg;
 use crate::layout::Layout;
@@ -49,25 +49,16 @@ impl<'c> Lower<'_, 'c> {
         let inside = self.all(ir.icmp(IntPredicate::EQ, flag, ir.int_like(flag, 0)));
 
         let (wide_y, wide_high, wide_low) = (ir.splat(y, width), ir.splat(high, width), ir.splat(low, width));
-        let (mut by_reciprocal, mut by_division) = (Vec::new(), Vec::new());
-        let both = ir.binary(I::And, inside, fits);
-        let (from_then, from_other) = self.branch_blocks(
-            both,
-            || {
-                by_reciprocal.extend(xs.iter().map(|&x| {
-                    let q = fma(x, wide_high, ir.binary(I::FMul, x, wide_low));
-                    let rest = fma(ir.fneg(q), wide_y, x);
-                    fma(rest, wide_high, q)
-                }));
-            },
-            || by_division.extend(xs.iter().map(|&x| ir.binary(I::FDiv, x, wide_y))),
+        let by_reciprocal = |&x: &Any<'c>| {
+            let q = fma(x, wide_high, ir.binary(I::FMul, x, wide_low));
+            let rest = fma(ir.fneg(q), wide_y, x);
+            fma(rest, wide_high, q)
+        };
+        let quotients = self.branch_all(
+            ir.binary(I::And, inside, fits),
+            || xs.iter().map(by_reciprocal).collect(),
+            || xs.iter().map(|&x| ir.binary(I::FDiv, x, wide_y)).collect(),
         );
-        let pairs = by_reciprocal.into_iter().zip(by_division);
-        let quotients = pairs.map(|(x, y)| {
-            let phi = built(ir.builder.build_phi(x.get_type(), ""));
-            phi.add_incoming(&[(&x as &dyn BasicValue, from_then), (&y, from_other)]);
-            Reg::Vector(phi.as_basic_value())
-        });
-        quotients.collect()
+        quotients.into_iter().map(Reg::Vector).collect()
     }
 }

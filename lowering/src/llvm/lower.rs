@@ -147,8 +147,7 @@ impl<'c> Lower<'_, 'c> {
         let args: Vec<Tile<'c>> = args.iter().map(|&a| self.tile(a, &layout)).collect();
         if let (Pointwise::Div, DType::F32, Form::Vector, [x, y]) = (op, from, form, args.as_slice())
             && self.emit.divides_slowly()
-            && let Reg::Uniform(divisor) = y.regs[0]
-            && y.regs.iter().all(|r| matches!(r, Reg::Uniform(y) if *y == divisor))
+            && let Some(divisor) = y.same_everywhere()
             && !x.regs.iter().all(|r| matches!(r, Reg::Uniform(_)))
         {
             return Tile { regs: self.divide_by_one(&layout, &x.regs, divisor), layout };

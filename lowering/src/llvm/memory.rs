@@ -5,7 +5,7 @@
 
 use inkwell::values::{BasicValue, InstructionOpcode, PointerValue};
 
-use super::ir::{Any, built};
+use super::ir::Any;
 use super::lower::Lower;
 use super::value::{Reg, Tile, lane_steps};
 use crate::dtype::DType;
@@ -24,12 +24,6 @@ struct Access<'c> {
     mask: Option<Reg<'c>>,
 }
 
-/// The one element that all lanes of all registers hold.
-fn same_everywhere<'c>(tile: &Tile<'c>) -> Option<Any<'c>> {
-    let Reg::Uniform(first) = tile.regs[0] else { return None };
-    tile.regs.iter().all(|reg| matches!(reg, Reg::Uniform(x) if *x == first)).then_some(first)
-}
-
 impl<'c> Lower<'_, 'c> {
     /// Operands: offsets \[, mask, other\].
     pub fn load(&mut self, param: Param, args: &[Value], layout: Layout, dtype: DType) -> Tile<'c> {
@@ -37,8 +31,8 @@ impl<'c> Lower<'_, 'c> {
         let mask = self.mask(args.get(1), &layout);
         let other = args.get(2).map(|&other| self.tile(other, &layout));
         if let (Some(mask), Some(other)) = (&mask, &other)
-            && let Some(condition) = same_everywhere(mask)
-            && same_everywhere(&offsets).is_none()
+            && let Some(condition) = mask.same_everywhere()
+            && offsets.same_everywhere().is_none()
         {
             return self.load_where(condition, (param, dtype), &offsets, other);
         }
@@ -65,18 +59,12 @@ impl<'c> Lower<'_, 'c> {
             let access = self.access(param, dtype, layout, offsets, None);
             self.vector(layout, self.load_register(&access, layout, None))
         };
-        let (mut loaded, mut others) = (Vec::new(), Vec::new());
-        let (from_loaded, from_others) = self.branch_blocks(
+        let vectors = self.branch_all(
             condition,
-            || loaded.extend(offsets.regs.iter().map(load)),
-            || others.extend(other.regs.iter().map(|&reg| self.vector(layout, reg))),
+            || offsets.regs.iter().map(load).collect(),
+            || other.regs.iter().map(|&reg| self.vector(layout, reg)).collect(),
         );
-        let regs = loaded.iter().zip(&others).map(|(x, y)| {
-            let phi = built(self.ir.builder.build_phi(x.get_type(), ""));
-            phi.add_incoming(&[(x, from_loaded), (y, from_others)]);
-            Reg::Vector(phi.as_basic_value())
-        });
-        Tile { regs: regs.collect(), layout: layout.clone() }
+        Tile { regs: vectors.into_iter().map(Reg::Vector).collect(), layout: layout.clone() }
     }
 
     /// Operands: offsets, value \[, mask\].
@@ -303,13 +291,7 @@ impl<'c> Lower<'_, 'c> {
         then: impl FnOnce() -> Any<'c>,
         other: impl FnOnce() -> Any<'c>,
     ) -> Any<'c> {
-        let builder = &self.ir.builder;
-        let (mut x, mut y) = (None, None);
-        let (from_then, from_other) = self.branch_blocks(condition, || x = Some(then()), || y = Some(other()));
-        let (Some(x), Some(y)) = (x, y) else { panic!("bug in the lowering: a branch without a value") };
-        let phi = built(builder.build_phi(x.get_type(), ""));
-        phi.add_incoming(&[(&x, from_then), (&y, from_other)]);
-        phi.as_basic_value()
+        self.branch_all(condition, || vec![then()], || vec![other()])[0]
     }
 
     fn branch_effect(&self, condition: Any<'c>, then: impl FnOnce(), other: impl FnOnce()) {

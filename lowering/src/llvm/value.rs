@@ -36,6 +36,14 @@ pub struct Tile<'c> {
     pub regs: Vec<Reg<'c>>,
 }
 
+impl<'c> Tile<'c> {
+    /// The one element that all lanes of all registers hold.
+    pub fn same_everywhere(&self) -> Option<Any<'c>> {
+        let Reg::Uniform(first) = self.regs[0] else { return None };
+        self.regs.iter().all(|reg| matches!(reg, Reg::Uniform(x) if *x == first)).then_some(first)
+    }
+}
+
 impl<'c> Reg<'c> {
     /// A register of that form, described by a scalar or vector.
     pub fn new(form: Form, x: Any<'c>) -> Reg<'c> {
