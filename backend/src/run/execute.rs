@@ -70,19 +70,13 @@ pub(super) fn run(
         })
         .collect();
     let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures: Vec::new(), params: Vec::new() };
-    if !explain::wanted() {
-        plan.steps.iter().enumerate().for_each(|(number, step)| run.step(number, step));
-        return run.finish();
-    }
-    let mut nanos = Vec::new();
+    let (timed, mut nanos) = (explain::wanted(), Vec::new());
     for (number, step) in plan.steps.iter().enumerate() {
-        let started = Instant::now();
+        let started = (timed && !matches!(step, Step::Free(_))).then(Instant::now);
         run.step(number, step);
-        if !matches!(step, Step::Free(_)) {
-            nanos.push((number, started.elapsed().as_nanos() as u64));
-        }
+        nanos.extend(started.map(|started| (number, started.elapsed().as_nanos() as u64)));
     }
-    Outcome { nanos, ..run.finish() }
+    run.finish(nanos)
 }
 
 impl Run<'_> {
@@ -223,11 +217,11 @@ impl Run<'_> {
 
     fn sort(&mut self, sort: &Sort) -> Result<(), String> {
         let (input, output) = (self.memory(sort.input)?, self.memory(sort.output)?);
-        let (axis, mut dims) = (sort.axis as usize, sort.dims.clone());
         if let Engine::Host { pool, .. } = self.engine {
             // SAFETY: the plan's places lie inside its buffers, and the result has a buffer of its own.
             return unsafe { sort::run(pool, sort, (input.address(), input.len()), output.address()) };
         }
+        let (axis, mut dims) = (sort.axis as usize, sort.dims.clone());
         let keep = std::mem::replace(&mut dims[axis], sort.len);
         let place = Place { len: input.len() as u64, buffer: input, layout: sort.layout.clone() };
         let x = Array::from_bytes(sort.dtype, &dims, &gather_bytes(&place, sort.dtype.bytes(), &dims)?);
@@ -257,7 +251,7 @@ impl Run<'_> {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self, nanos: Vec<(usize, u64)>) -> Outcome {
         let plan = self.plan;
         let mut outputs = Vec::with_capacity(plan.outputs.len());
         for output in &plan.outputs {
@@ -278,7 +272,7 @@ impl Run<'_> {
             };
             outputs.push(place);
         }
-        Outcome { outputs, failures: self.failures, nanos: Vec::new() }
+        Outcome { outputs, failures: self.failures, nanos }
     }
 }
 

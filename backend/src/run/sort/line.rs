@@ -90,34 +90,10 @@ impl<W: Word> Work<W> for Values<W> {
     }
 }
 
-/// The first values, which lie where tagged keys say.
-pub(super) struct FirstValues<W>(pub Line<W>);
+/// What stands for the indices that tagged keys carry: themselves as numbers of some type, or the line's elements there.
+pub(super) struct Indexed<W, U>(pub Line<W>, pub fn(&[W], u32) -> U);
 
-impl<W: Word> Work<W> for FirstValues<W> {
-    type Item = W::Tagged;
-    type Out = W;
-
-    fn line(&self) -> &Line<W> {
-        &self.0
-    }
-
-    fn item(&self, x: W, index: u32) -> W::Tagged {
-        self.0.order.key(x).tagged(index)
-    }
-
-    fn bytes(&self) -> (u32, u32) {
-        (LOW, W::BYTES)
-    }
-
-    fn write(&self, line: &[W], items: &[W::Tagged], out: &mut [W]) {
-        out.iter_mut().zip(items).for_each(|(out, &item)| *out = line[W::index(item) as usize]);
-    }
-}
-
-/// Indices, as numbers of some type.
-pub(super) struct Indices<W, U>(pub Line<W>, pub fn(u32) -> U);
-
-impl<W: Word, U: Copy + Default + Send + Sync> Work<W> for Indices<W, U> {
+impl<W: Word, U: Copy + Default + Send + Sync> Work<W> for Indexed<W, U> {
     type Item = W::Tagged;
     type Out = U;
 
@@ -133,7 +109,7 @@ impl<W: Word, U: Copy + Default + Send + Sync> Work<W> for Indices<W, U> {
         (LOW, W::BYTES)
     }
 
-    fn write(&self, _: &[W], items: &[W::Tagged], out: &mut [U]) {
-        out.iter_mut().zip(items).for_each(|(out, &item)| *out = self.1(W::index(item)));
+    fn write(&self, line: &[W], items: &[W::Tagged], out: &mut [U]) {
+        out.iter_mut().zip(items).for_each(|(out, &item)| *out = self.1(line, W::index(item)));
     }
 }

@@ -18,7 +18,7 @@ use kiln_lowering::schedule::Sort;
 use kiln_lowering::target::host::Pool;
 
 use super::memory::Plain;
-use line::{FirstValues, Indices, Line, Values};
+use line::{Indexed, Line, Values};
 use lines::Lines;
 use word::Word;
 
@@ -62,12 +62,12 @@ unsafe fn words<W: Word>(pool: &Pool, sort: &Sort, input: &[W], output: *mut u8)
     // SAFETY: as the caller promises.
     unsafe {
         match sort.indices {
-            None if line.few => lines.fill(&FirstValues(line), results::<W>(sort, output)),
+            None if line.few => lines.fill(&Indexed(line, |line, i| line[i as usize]), results::<W>(sort, output)),
             None => lines.fill(&Values(line), results::<W>(sort, output)),
-            Some(DType::I8 | DType::U8) => lines.fill(&Indices(line, |i| i as u8), results(sort, output)),
-            Some(DType::I16 | DType::U16) => lines.fill(&Indices(line, |i| i as u16), results(sort, output)),
-            Some(DType::I32 | DType::U32) => lines.fill(&Indices(line, |i| i), results(sort, output)),
-            Some(DType::I64 | DType::U64) => lines.fill(&Indices(line, u64::from), results(sort, output)),
+            Some(DType::I8 | DType::U8) => lines.fill(&Indexed(line, |_, i| i as u8), results(sort, output)),
+            Some(DType::I16 | DType::U16) => lines.fill(&Indexed(line, |_, i| i as u16), results(sort, output)),
+            Some(DType::I32 | DType::U32) => lines.fill(&Indexed(line, |_, i| i), results(sort, output)),
+            Some(DType::I64 | DType::U64) => lines.fill(&Indexed(line, |_, i| u64::from(i)), results(sort, output)),
             Some(other) => return Err(format!("indices cannot be {other}")),
         }
     }
