@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::stock::{self, Program};
 use crate::workspace::Workspace;
-use crate::{Command, Outcome, child, setup};
+use crate::{Command, Outcome, setup};
 use report::Report;
 
 pub const COMMAND: Command = Command {
@@ -62,9 +62,7 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
 
 fn build_kiln(workspace: &Workspace) -> Result<PathBuf, String> {
     println!("== building the workloads on Kiln");
-    let llvm = setup::ensure()?;
-    child::run(llvm.point(&mut child::cargo(workspace, &["build", "--release", "--package", PROGRAM.package])))?;
-    Ok(workspace.target.join("release").join(PROGRAM.package))
+    setup::ensure()?.build(workspace, PROGRAM.package)
 }
 
 fn build_stock(workspace: &Workspace) -> Result<PathBuf, String> {

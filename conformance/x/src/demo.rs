@@ -11,7 +11,7 @@ use std::process::Command as Process;
 use crate::setup::{self, Llvm};
 use crate::stock::{self, Program};
 use crate::workspace::Workspace;
-use crate::{Command, Outcome, child};
+use crate::{Command, Outcome};
 use ran::Ran;
 
 pub const COMMAND: Command = Command {
@@ -100,13 +100,11 @@ impl Bench<'_> {
     /// Builds and runs a program of the workspace, and keeps what Kiln says of itself.
     fn on_kiln(&self, program: &Program, arguments: &[String]) -> Result<Ran, String> {
         let name = program.package;
-        let mut build = child::cargo(self.workspace, &["build", "--release", "--package", name]);
-        child::run(self.llvm.point(&mut build))?;
+        let built = self.llvm.build(self.workspace, name)?;
         let stats = self.workspace.target.join(format!("{name}-stats.jsonl"));
         // A file of an earlier run must not be taken for this one's.
         drop(std::fs::remove_file(&stats));
-        let mut process = Process::new(self.workspace.target.join("release").join(name));
-        Ran::of(process.args(arguments).env(STATS_VARIABLE, &stats))?.with_stats(&stats)
+        Ran::of(Process::new(built).args(arguments).env(STATS_VARIABLE, &stats))?.with_stats(&stats)
     }
 
     /// The same on stock burn-flex.

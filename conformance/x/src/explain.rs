@@ -90,13 +90,12 @@ fn recorded(workspace: &Workspace, options: &Options) -> Result<Record, String> 
     if !workspace.root.join("examples").join(example).join("Cargo.toml").is_file() {
         return Err(format!("there is no example `{example}`; there are {}", examples(workspace)));
     }
-    let llvm = setup::ensure()?;
-    child::run(llvm.point(&mut child::cargo(workspace, &["build", "--release", "--package", example])))?;
+    let built = setup::ensure()?.build(workspace, example)?;
     let folder = workspace.target.join("explain").join(example);
     let file = folder.join("explain.jsonl");
     // A file of an earlier run must not be taken for this one's.
     drop(fs::remove_file(&file));
-    let mut program = Process::new(workspace.target.join("release").join(example));
+    let mut program = Process::new(built);
     program.args(&options.arguments).env("KILN_DUMP", "explain").env("KILN_DUMP_DIR", &folder);
     eprintln!("cargo x explain: runs {example} {}", options.arguments.join(" "));
     child::run(program.current_dir(&workspace.root).stdout(Stdio::null()))?;

@@ -8,6 +8,7 @@ mod doc;
 mod explain;
 mod knobs;
 mod lint;
+mod median;
 mod setup;
 mod stock;
 mod test;

@@ -31,6 +31,12 @@ impl Llvm {
     pub fn point<'a>(&self, command: &'a mut Process) -> &'a mut Process {
         command.env(PREFIX_VARIABLE, &self.prefix)
     }
+
+    /// Builds a program of the workspace on Kiln, in release, and tells where it lies.
+    pub fn build(&self, workspace: &Workspace, package: &str) -> Result<PathBuf, String> {
+        child::run(self.point(&mut child::cargo(workspace, &["build", "--release", "--package", package])))?;
+        Ok(workspace.target.join("release").join(package))
+    }
 }
 
 fn run(_: &Workspace, parser: lexopt::Parser) -> Outcome {

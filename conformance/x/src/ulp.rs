@@ -21,9 +21,8 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
     let commit = commit(workspace);
     let mut arguments = arguments(workspace, parser, &date).map_err(|error| error.to_string())?;
     arguments.extend(["--date", &date, "--commit", &commit].map(String::from));
-    let llvm = setup::ensure()?;
-    child::run(llvm.point(&mut child::cargo(workspace, &["build", "--release", "--package", "kiln-ulp"])))?;
-    child::run(Process::new(workspace.target.join("release/kiln-ulp")).args(arguments))
+    let built = setup::ensure()?.build(workspace, "kiln-ulp")?;
+    child::run(Process::new(built).args(arguments))
 }
 
 fn arguments(workspace: &Workspace, mut parser: lexopt::Parser, date: &str) -> Result<Vec<String>, lexopt::Error> {

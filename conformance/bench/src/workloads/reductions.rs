@@ -1,7 +1,8 @@
 //! Reductions and prefix sums.
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
+use crate::digest::Outcome;
 use crate::numbers::Numbers;
 use crate::workload::{Step, Workload, f32s, step};
 
@@ -24,10 +25,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(SIDE * SIDE),
         flops: 0,
         tolerance: 1e-4,
-        prepare: |device| {
-            let x = square(device);
-            step(move || x.clone().sum())
-        },
+        prepare: |device| of_square(device, |x| x.sum()),
     },
     Workload {
         name: "sum-last",
@@ -36,10 +34,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(SIDE * SIDE + SIDE),
         flops: 0,
         tolerance: 1e-4,
-        prepare: |device| {
-            let x = square(device);
-            step(move || x.clone().sum_dim(1))
-        },
+        prepare: |device| of_square(device, |x| x.sum_dim(1)),
     },
     Workload {
         name: "sum-first",
@@ -48,10 +43,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(SIDE * SIDE + SIDE),
         flops: 0,
         tolerance: 1e-4,
-        prepare: |device| {
-            let x = square(device);
-            step(move || x.clone().sum_dim(0))
-        },
+        prepare: |device| of_square(device, |x| x.sum_dim(0)),
     },
     Workload {
         name: "cumsum-last",
@@ -60,10 +52,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(2 * SIDE * SIDE),
         flops: 0,
         tolerance: 1e-4,
-        prepare: |device| {
-            let x = square(device);
-            step(move || x.clone().cumsum(1))
-        },
+        prepare: |device| of_square(device, |x| x.cumsum(1)),
     },
     Workload {
         name: "cumsum-first",
@@ -72,10 +61,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(2 * SIDE * SIDE),
         flops: 0,
         tolerance: 1e-4,
-        prepare: |device| {
-            let x = square(device);
-            step(move || x.clone().cumsum(0))
-        },
+        prepare: |device| of_square(device, |x| x.cumsum(0)),
     },
 ];
 
@@ -84,7 +70,8 @@ fn argmax(device: &Device) -> Step {
     step(move || x.clone().argmax(0))
 }
 
-fn square(device: &Device) -> burn::tensor::Tensor<2> {
+fn of_square<O: Outcome + 'static>(device: &Device, run: fn(Tensor<2>) -> O) -> Step {
     // Not centred on 0, so that a sum's error is small beside the sum.
-    Numbers::new(22).tensor([SIDE, SIDE], -0.5, 1.5, device)
+    let x = Numbers::new(22).tensor([SIDE, SIDE], -0.5, 1.5, device);
+    step(move || run(x.clone()))
 }

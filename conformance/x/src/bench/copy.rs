@@ -4,6 +4,8 @@ use std::fmt;
 use std::thread;
 use std::time::Instant;
 
+use crate::median::median;
+
 /// Bytes of each of the two buffers: far beyond what caches hold, and the size of the pointwise workloads' operands,
 /// which a large cache may hold.
 const LARGE: usize = 256 << 20;
@@ -35,7 +37,7 @@ fn rate(bytes: usize, times: usize) -> f64 {
     let part = bytes.div_ceil(threads);
     let source = vec![1u8; bytes];
     let mut target = vec![2u8; bytes];
-    let mut rates: Vec<f64> = (0..RUNS)
+    let rates: Vec<f64> = (0..RUNS)
         .map(|_| {
             let start = Instant::now();
             thread::scope(|scope| {
@@ -49,6 +51,5 @@ fn rate(bytes: usize, times: usize) -> f64 {
             (2 * bytes * times) as f64 / start.elapsed().as_secs_f64() / 1e9
         })
         .collect();
-    rates.sort_by(f64::total_cmp);
-    rates[RUNS / 2]
+    median(&rates)
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::median::median;
+
 /// What the program says about a workload.
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -136,13 +138,6 @@ impl Row {
         }
         value
     }
-}
-
-/// Of an even number the upper one; NaN of none.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

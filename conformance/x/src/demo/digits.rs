@@ -4,6 +4,7 @@ use super::ran::Ran;
 use super::table::Table;
 use super::{Bench, Example};
 use crate::Outcome;
+use crate::median::median;
 use crate::stock::Program;
 
 pub const EXAMPLE: Example = Example {
@@ -43,9 +44,7 @@ fn compare(bench: &Bench, kiln: &Ran, flex: &Ran) -> Outcome {
 
 /// The median epoch without the first, which warms up.
 fn steady(epochs: &[f64]) -> f64 {
-    let mut rest = epochs.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(epochs).to_vec();
-    rest.sort_by(f64::total_cmp);
-    rest.get(rest.len() / 2).copied().unwrap_or(f64::NAN)
+    median(epochs.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(epochs))
 }
 
 #[cfg(test)]

@@ -29,11 +29,10 @@ pub fn find(items: &[u32]) -> Option<Period> {
     let items = &items[..items.len().min(ENOUGH)];
     let mut lengths = distances(items);
     lengths.sort_unstable();
-    let shares: Vec<(usize, f64)> =
-        lengths.iter().map(|&len| (len, explained(items, len) as f64 / items.len() as f64)).collect();
-    let best = shares.iter().map(|s| s.1).fold(0.0, f64::max);
-    let &(len, _) = shares.iter().find(|s| s.1 >= SHORTER * best)?;
-    let (from, length) = longest(items, len).filter(|_| best >= 0.1)?;
+    let counts: Vec<(usize, usize)> = lengths.iter().map(|&len| (len, explained(items, len))).collect();
+    let best = counts.iter().map(|c| c.1).max().filter(|most| 10 * most >= items.len())?;
+    let &(len, _) = counts.iter().find(|c| c.1 as f64 >= SHORTER * best as f64)?;
+    let (from, length) = longest(items, len)?;
     let start = from + beginning(items, &items[from..from + len]);
     Some(Period { start, len, times: (from + length - start) / len })
 }
