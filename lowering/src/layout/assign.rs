@@ -10,8 +10,9 @@ use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::place::bits_of;
 use super::{Layout, Linear};
-use crate::analysis::axis::Info;
+use crate::analysis::axis::{Axis, Info};
 use crate::spec::Spec;
 use crate::tile::{Block, Inst, Op, Program, Shape, Value};
 
@@ -24,7 +25,11 @@ pub struct Assignment {
     usual: FxHashMap<Shape, Layout>,
     /// By offsets.
     memory: FxHashMap<Value, Layout>,
+    /// By shape, how many bits of its elements a lane holds side by side, where that is not 0.
+    packed: FxHashMap<Shape, u32>,
     lane_bits: u32,
+    warp_bits: u32,
+    load_bytes: u32,
 }
 
 impl std::ops::Index<Value> for Assignment {
@@ -51,8 +56,12 @@ impl Assignment {
             cheap: SecondaryMap::new(),
             usual: FxHashMap::default(),
             memory: FxHashMap::default(),
+            packed: FxHashMap::default(),
             lane_bits,
+            warp_bits: spec.warps.trailing_zeros(),
+            load_bytes: spec.load_bytes,
         };
+        assignment.find_packed(program, infos);
         assignment.find_memory(program, infos);
         for (inst, data) in &program.insts {
             data.results.iter().for_each(|&r| assignment.defining[r] = Some(inst));
@@ -77,7 +86,7 @@ impl Assignment {
     fn of_shape(&self, shape: &Shape) -> Layout {
         match self.usual.get(shape) {
             Some(layout) => layout.clone(),
-            None => Layout::row_major(shape, self.lane_bits, 0),
+            None => self.along(shape, shape.len().saturating_sub(1)),
         }
     }
 
@@ -96,14 +105,47 @@ impl Assignment {
             let Some(best) = (0..shape.len()).max_by_key(|&a| run(a)).filter(|&a| run(a) > 1) else { continue };
             votes.entry(shape.clone()).or_insert_with(|| smallvec![0; shape.len()])[best] += 1;
             if run(best) == 1 << self.lane_bits {
-                self.memory.insert(offsets, lanes_along(shape, best, self.lane_bits));
+                self.memory.insert(offsets, self.along(shape, best));
             }
         }
         for (shape, votes) in votes {
             let best = (0..shape.len()).max_by_key(|&a| votes[a]).unwrap_or(0);
-            let layout = lanes_along(&shape, best, self.lane_bits);
+            let layout = self.along(&shape, best);
             self.usual.insert(shape, layout);
         }
+    }
+
+    /// Where lanes load several elements at once, they hold as many side by side as the widest element type of the
+    /// accesses of a shape allows, if any access can make use of it, and lanes are left with none.
+    fn find_packed(&mut self, program: &Program, infos: &SecondaryMap<Value, Info>) {
+        let mut widest: FxHashMap<&Shape, (u32, u32)> = FxHashMap::default();
+        for data in program.insts.values() {
+            let (value, offsets) = match data.op {
+                Op::Load(_) => (data.results[0], data.args[0]),
+                Op::Store(_) => (data.args[1], data.args[0]),
+                _ => continue,
+            };
+            let ty = program.ty(value);
+            let run = infos[offsets].axes.iter().map(|axis| axis.contiguity.min(aligned(axis))).max().unwrap_or(1);
+            let (bytes, runs) = widest.entry(&program.ty(offsets).shape).or_default();
+            *bytes = (*bytes).max(ty.dtype.bytes() as u32);
+            *runs = (*runs).max(run);
+        }
+        for (shape, (bytes, run)) in widest {
+            let spare = bits_of(shape).saturating_sub(self.lane_bits + self.warp_bits);
+            let packed = (self.load_bytes / bytes).max(1).min(run).ilog2().min(spare);
+            if packed > 0 {
+                self.packed.insert(shape.clone(), packed);
+            }
+        }
+    }
+
+    /// Lanes along one axis, then along the others, the last one first.
+    fn along(&self, shape: &[u32], axis: usize) -> Layout {
+        let others = (0..shape.len()).rev().filter(|&a| a != axis);
+        let axes: Vec<usize> = shape.get(axis).map(|_| axis).into_iter().chain(others).collect();
+        let packed = self.packed.get(shape).copied().unwrap_or(0);
+        Layout::packed(shape, &axes, packed, self.lane_bits, self.warp_bits)
     }
 
     fn find_cheap(&mut self, program: &Program, block: Block, costs: &mut SecondaryMap<Value, u32>) {
@@ -199,7 +241,7 @@ impl Assignment {
     fn half(&self, layout: &Layout) -> Layout {
         let last = layout.shape.len() - 1;
         match layout.lane.bases().iter().any(|&b| layout.along(b, last) != 0) {
-            true if last > 0 => lanes_along(&layout.shape[..last], 0, self.lane_bits),
+            true if last > 0 => self.along(&layout.shape[..last], 0),
             _ => apart(layout).0,
         }
     }
@@ -232,9 +274,7 @@ pub fn apart(layout: &Layout) -> (Layout, Layout) {
     (half, whole)
 }
 
-/// Lanes along one axis, then along the others, the last one first.
-fn lanes_along(shape: &[u32], axis: usize, lane_bits: u32) -> Layout {
-    let others = (0..shape.len()).rev().filter(|&a| a != axis);
-    let axes: Vec<usize> = std::iter::once(axis).chain(others).collect();
-    Layout::blocked(shape, &axes, lane_bits, 0)
+/// What divides the places of runs along an axis, as far as it matters for wide accesses.
+fn aligned(axis: &Axis) -> u32 {
+    axis.divisor_at(axis.contiguity).min(16) as u32
 }

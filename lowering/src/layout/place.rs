@@ -35,11 +35,18 @@ pub fn bits_of(shape: &[u32]) -> u32 {
 impl Layout {
     /// Lanes, then warps, then registers take the coordinate bits in the order of `axes`, the fastest first.
     pub fn blocked(shape: &[u32], axes: &[usize], lane_bits: u32, warp_bits: u32) -> Layout {
+        Layout::packed(shape, axes, 0, lane_bits, warp_bits)
+    }
+
+    /// [`blocked`](Layout::blocked) behind `packed` bits that registers take first: each lane holds runs of neighbours,
+    /// which it can load at once.
+    pub fn packed(shape: &[u32], axes: &[usize], packed: u32, lane_bits: u32, warp_bits: u32) -> Layout {
         let order: Vec<u32> = axes.iter().flat_map(|&axis| axis_bits(shape, axis)).map(|bit| 1 << bit).collect();
-        let mut rest = order.into_iter();
+        let (first, rest) = order.split_at(order.len().min(packed as usize));
+        let mut rest = rest.iter().copied();
         let mut take = |n: u32| Linear::new((0..n).map(|_| rest.next().unwrap_or(0)));
         let (lane, warp) = (take(lane_bits), take(warp_bits));
-        Layout { shape: shape.into(), register: Linear::new(rest), lane, warp }
+        Layout { shape: shape.into(), register: Linear::new(first.iter().copied().chain(rest)), lane, warp }
     }
 
     /// [`blocked`](Layout::blocked) with the last axis fastest: lanes hold neighbours in row-major order.
@@ -168,6 +175,13 @@ mod tests {
         assert_eq!(l.to_string(), "register [16 32 64] lane [1 2 4 8]");
         assert_eq!(l.at(3, 5), 3 * 16 + 5);
         assert_eq!(l.find(3 * 16 + 5), Some((3, 5)));
+    }
+
+    #[test]
+    fn packed_lanes_hold_runs() {
+        let l = Layout::packed(&[4, 32], &[1, 0], 2, 4, 0);
+        assert_eq!(l.to_string(), "register [1 2 64] lane [4 8 16 32]");
+        assert_eq!(Layout::packed(&[2], &[0], 2, 1, 0).to_string(), "register [1] lane [0]");
     }
 
     #[test]

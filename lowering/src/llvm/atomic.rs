@@ -2,8 +2,9 @@
 
 use inkwell::AtomicOrdering::Monotonic;
 use inkwell::AtomicRMWBinOp as Rmw;
-use inkwell::values::PointerValue;
+use inkwell::values::{InstructionOpcode, PointerValue};
 
+use super::emit::Thread;
 use super::ir::{Any, built};
 use super::lower::Lower;
 use super::value::{Reg, Tile};
@@ -21,6 +22,9 @@ impl<'c> Lower<'_, 'c> {
         let value = self.tile(args[1], &layout);
         let mask = args.get(2).map(|&m| self.tile(m, &layout));
         let lanes = layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));
+        if let Some(thread) = self.thread() {
+            return self.atomic_threads(thread, (param, op, dtype), &layout, &offsets, &value, mask.as_ref());
+        }
         let regs = (0..layout.registers()).map(|r| {
             let lane = |reg: Reg<'c>, i: u32| match reg {
                 Reg::Uniform(x) => x,
@@ -47,6 +51,42 @@ impl<'c> Lower<'_, 'c> {
         });
         let regs = regs.collect();
         Tile { layout, regs }
+    }
+
+    /// Each thread updates its own elements; of the threads that hold copies of one, the first does and tells the
+    /// others.
+    fn atomic_threads(
+        &self,
+        thread: Thread<'c>,
+        (param, op, dtype): (Param, Atomic, DType),
+        layout: &Layout,
+        offsets: &Tile<'c>,
+        value: &Tile<'c>,
+        mask: Option<&Tile<'c>>,
+    ) -> Tile<'c> {
+        let ir = self.ir;
+        let first = self.is_first_copy(thread, layout);
+        let regs = (0..layout.registers()).map(|r| {
+            let update = || {
+                let address = self.emit.address(ir, self.emit.buffer(ir, param), dtype, self.first(offsets.regs[r]));
+                self.update(op, dtype, address, self.first(value.regs[r]))
+            };
+            let mask = mask.map(|m| self.first(m.regs[r]));
+            let wanted = match (mask, first) {
+                (Some(mask), Some(first)) => Some(ir.binary(InstructionOpcode::And, mask, first)),
+                (mask, first) => mask.or(first),
+            };
+            let old = match wanted {
+                None => update(),
+                Some(wanted) => self.branch(wanted, update, || ir.constant(dtype, 0)),
+            };
+            self.one(old, false)
+        });
+        let mine = Tile { regs: regs.collect(), layout: layout.clone() };
+        match first {
+            None => mine,
+            Some(_) => self.through_scratch(thread, &mine, layout),
+        }
     }
 
     /// Updates one element and gives what it was.

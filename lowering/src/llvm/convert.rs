@@ -34,9 +34,11 @@ impl<'c> Lower<'_, 'c> {
     /// Moves the elements of a tile to where `layout` wants them.
     pub fn convert(&self, tile: &Tile<'c>, layout: &Layout) -> Tile<'c> {
         let mut tile = tile.clone();
-        let steps = match plan(&tile.layout, layout) {
-            Plan::Steps(steps) => steps,
-            Plan::Shared => panic!("bug in the lowering: a conversion between warps"),
+        let steps = match (plan(&tile.layout, layout), self.thread()) {
+            (Plan::Steps(steps), None) => steps,
+            (Plan::Steps(steps), Some(_)) if is_cheap_for_threads(&steps) => steps,
+            (_, Some(thread)) => return self.through_scratch(thread, &tile, layout),
+            (Plan::Shared, None) => panic!("bug in the lowering: a conversion between warps"),
         };
         // From here on lanes are no longer where the old layout has them, and a ramp would mean something else.
         for reg in &mut tile.regs {
@@ -58,6 +60,11 @@ impl<'c> Lower<'_, 'c> {
     /// A register whose lane `i` is lane `from[i]` of `reg`.
     pub fn lanes_from(&self, reg: Reg<'c>, from: &[u32]) -> Reg<'c> {
         match reg {
+            Reg::Vector(x) if let Some(thread) = self.thread() => {
+                let table: Vec<Option<u32>> = from.iter().copied().map(Some).collect();
+                let same = from.iter().all(|&l| l == from[0]);
+                self.one(self.from_lanes(thread, x, &table), same)
+            }
             Reg::Vector(_) if from.iter().all(|&l| l == from[0]) => {
                 Reg::Uniform(self.ir.extract(self.whole(reg), from[0]))
             }
@@ -67,6 +74,9 @@ impl<'c> Lower<'_, 'c> {
     }
 
     fn exchange(&self, regs: &[Reg<'c>], register: u32, lane: u32) -> Vec<Reg<'c>> {
+        if let Some(thread) = self.thread() {
+            return self.exchange_threads(thread, regs, register, lane);
+        }
         let width = self.emit.width();
         let half = |set: u32| -> Vec<u32> {
             // Lanes with the bit clear come from the first register of the pair, those with the bit set from the second.
@@ -89,6 +99,9 @@ impl<'c> Lower<'_, 'c> {
 
     /// A register whose lanes come from any lanes of any registers.
     pub fn pick(&self, regs: &[Reg<'c>], from: &[(u32, u32)]) -> Reg<'c> {
+        if let Some(thread) = self.thread() {
+            return self.pick_threads(thread, regs, &from.iter().copied().map(Some).collect::<Vec<_>>());
+        }
         let (ir, width) = (self.ir, self.emit.width());
         let mut sources: Vec<u32> = from.iter().map(|&(r, _)| r).collect();
         sources.sort_unstable();
@@ -131,4 +144,11 @@ impl<'c> Lower<'_, 'c> {
             Reg::Uniform(x) | Reg::Ramp(x) => self.ir.splat(x, self.emit.width()),
         }
     }
+}
+
+/// Whether threads do these steps faster than they write all elements to memory and read them again: each exchange
+/// moves half of the registers.
+fn is_cheap_for_threads(steps: &[Step]) -> bool {
+    steps.iter().filter(|step| !matches!(step, Step::Move(_))).count() <= 1
+        && !steps.iter().any(|step| matches!(step, Step::Pick(_)))
 }

@@ -9,6 +9,7 @@ use inkwell::types::BasicTypeEnum;
 use inkwell::values::{InstructionOpcode as I, PhiValue, PointerValue};
 
 use super::cast::cast;
+use super::emit::Thread;
 use super::ir::{Any, built};
 use super::lower::Lower;
 use super::value::{Reg, Tile};
@@ -47,7 +48,8 @@ impl<'c> Lower<'_, 'c> {
     /// Writes an operand to scratch memory.
     fn lay(&mut self, x: Value, from: DType, to: DType, prepare: &dyn Fn(&Self, Any<'c>) -> Any<'c>) -> Laid<'c> {
         let shape = self.ty(x).shape.clone();
-        let layout = Layout::row_major(&shape, self.layouts[x].lane.bits(), 0);
+        let home = &self.layouts[x];
+        let layout = Layout::row_major(&shape, home.lane.bits(), home.warp.bits());
         let tile = self.tile(x, &layout);
         let convert = |l: &Self, v: Any<'c>| prepare(l, if from == to { v } else { widened(l, v, from, to) });
         let base = self.spill(&tile, to, &convert);
@@ -61,6 +63,9 @@ impl<'c> Lower<'_, 'c> {
         dtype: DType,
         convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>,
     ) -> PointerValue<'c> {
+        if let Some(thread) = self.thread() {
+            return self.share(thread, tile, dtype, convert);
+        }
         let (ir, width) = (self.ir, self.emit.width());
         let lanes = tile.layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));
         let bytes = dtype.bytes() as u32 * tile.layout.shape.iter().product::<u32>().max(width);
@@ -76,6 +81,9 @@ impl<'c> Lower<'_, 'c> {
     }
 
     fn product(&self, a: &Laid<'c>, b: &Laid<'c>, inner: u32, dtype: DType, acc: &mut Tile<'c>) {
+        if let Some(thread) = self.thread() {
+            return self.product_of_threads(thread, a, b, inner, dtype, acc);
+        }
         let layout = acc.layout.clone();
         let width = self.emit.width();
         if layout.shape[1] < width {
@@ -118,6 +126,60 @@ impl<'c> Lower<'_, 'c> {
                 }
             }
         }
+    }
+
+    /// Each thread adds up its own elements of the result.
+    fn product_of_threads(
+        &self,
+        thread: Thread<'c>,
+        a: &Laid<'c>,
+        b: &Laid<'c>,
+        inner: u32,
+        dtype: DType,
+        acc: &mut Tile<'c>,
+    ) {
+        let ir = self.ir;
+        let layout = acc.layout.clone();
+        let (element, bytes) = (ir.scalar_type(dtype), dtype.bytes() as u32);
+        // Registers in the same row, or column, share an element of `a`, or `b`: by the constant parts of their places.
+        let parts: Vec<(u32, u32)> = (0..acc.regs.len() as u32)
+            .map(|r| (layout.along(layout.at(r, 0), 0), layout.along(layout.at(r, 0), 1)))
+            .collect();
+        let axis = |at: Any<'c>, axis: usize| {
+            let bits = layout.axis_bits(axis);
+            let along = ir.binary(I::LShr, at, ir.i32(bits.start));
+            ir.binary(I::And, along, ir.i32(((1u64 << bits.len()) - 1) as u32))
+        };
+        let place = |part: u32, of: fn(&(u32, u32)) -> u32, along: usize| {
+            let r = parts.iter().position(|p| of(p) == part).unwrap_or(0) as u32;
+            axis(self.coordinate(&layout, thread, r), along)
+        };
+        let distinct = |of: fn(&(u32, u32)) -> u32| {
+            let mut all: Vec<u32> = parts.iter().map(of).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let (row_of, column_of): (fn(&(u32, u32)) -> u32, fn(&(u32, u32)) -> u32) = (|p| p.0, |p| p.1);
+        let (rows, columns) = (distinct(row_of), distinct(column_of));
+        let starts: Vec<Any<'c>> =
+            rows.iter().map(|&row| ir.binary(I::Mul, place(row, row_of, 0), ir.i32(a.columns))).collect();
+        let across: Vec<Any<'c>> = columns.iter().map(|&column| place(column, column_of, 1)).collect();
+        let first: Vec<Any<'c>> = acc.regs.iter().map(|&reg| self.first(reg)).collect();
+        let sums = self.terms(inner, first, |k, sums| {
+            let load =
+                |laid: &Laid<'c>, offset| ir.load(element, self.emit.address(ir, laid.base, dtype, offset), bytes);
+            let xs: Vec<Any<'c>> = starts.iter().map(|&start| load(a, ir.binary(I::Add, start, k))).collect();
+            let row_of_b = ir.binary(I::Mul, k, ir.i32(b.columns));
+            let ys: Vec<Any<'c>> = across.iter().map(|&c| load(b, ir.binary(I::Add, row_of_b, c))).collect();
+            let at = |all: &[u32], part: u32| all.iter().position(|&p| p == part).unwrap_or(0);
+            let terms = parts
+                .iter()
+                .zip(sums)
+                .map(|(&(row, column), &sum)| self.term(dtype, xs[at(&rows, row)], ys[at(&columns, column)], sum));
+            terms.collect()
+        });
+        acc.regs = sums.into_iter().map(Reg::Vector).collect();
     }
 
     /// Where a row of the result is shorter than a vector, lanes hold several rows, and both operands are gathered lane

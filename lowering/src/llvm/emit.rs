@@ -1,11 +1,20 @@
 //! What code generation asks of a target.  Every question has a small answer, and where most targets would give the
 //! same one it is given here.
 
-use inkwell::values::{InstructionValue, PointerValue};
+use inkwell::values::{InstructionOpcode, InstructionValue, PointerValue};
 
 use super::ir::{Any, Ir};
 use crate::dtype::DType;
 use crate::tile::Param;
+
+/// Where a thread stands, as i32: its lane in its warp, its warp in its program.
+#[derive(Clone, Copy, Debug)]
+pub struct Thread<'c> {
+    /// Lane in the warp.
+    pub lane: Any<'c>,
+    /// Warp in the program; 0 where a program is one warp.
+    pub warp: Any<'c>,
+}
 
 /// A target's answers while one function is being emitted.
 pub trait Emit<'c> {
@@ -34,7 +43,10 @@ pub trait Emit<'c> {
     /// processor.  Contents do not outlive the instruction.
     fn scratch(&self, ir: &Ir<'c>, bytes: u32) -> PointerValue<'c>;
 
-    /// Eight bytes that may be read where nothing else may.
+    /// Says that the instruction is over: its scratch memory is another's from now on.
+    fn end_of_instruction(&self) {}
+
+    /// An aligned place of the size of the widest access that may be read where nothing else may.
     fn harmless(&self) -> PointerValue<'c>;
 
     /// Reports `code` to the launch where `condition` (an i1) is false.
@@ -46,7 +58,25 @@ pub trait Emit<'c> {
     /// Waits until every thread of the program is here and sees the others' writes to scratch memory.
     fn barrier(&self, _ir: &Ir<'c>) {}
 
-    /// Moves elements between lanes: lane `i` of the result holds what lane `from[i]` of `x` holds.
+    /// The running thread's place, where lanes are threads; nothing where they are the elements of vectors.
+    fn thread(&self, _ir: &Ir<'c>) -> Option<Thread<'c>> {
+        None
+    }
+
+    /// Where lanes are threads: the word (an i32) that lane `from` (an i32) of this warp has.
+    fn word_of_lane(&self, _ir: &Ir<'c>, _word: Any<'c>, _from: Any<'c>) -> Any<'c> {
+        panic!("bug in the lowering: the lanes of this target are not threads")
+    }
+
+    /// Where lanes are threads: the word that the lane has whose number differs in the bits of `mask`.
+    fn word_across(&self, ir: &Ir<'c>, word: Any<'c>, mask: u32) -> Any<'c> {
+        let lane = self.thread(ir).map_or(word, |thread| thread.lane);
+        let from = ir.binary(InstructionOpcode::Xor, lane, ir.i32(mask));
+        self.word_of_lane(ir, word, from)
+    }
+
+    /// Moves elements between lanes that are elements of vectors: lane `i` of the result holds what lane `from[i]` of
+    /// `x` holds.
     fn shuffle(&self, ir: &Ir<'c>, x: Any<'c>, from: &[u32]) -> Any<'c> {
         ir.shuffle(x, from)
     }

@@ -46,6 +46,7 @@ impl<'c> Lower<'_, 'c> {
         let program = self.program;
         for &inst in &program.blocks[block].insts {
             self.inst(inst);
+            self.emit.end_of_instruction();
         }
         self.again.truncate(outer);
     }
@@ -102,8 +103,12 @@ impl<'c> Lower<'_, 'c> {
         self.program.ty(value)
     }
 
+    /// How the lanes of a value's registers relate.  A thread has no use for what lane 0 would count up from.
     pub fn form(&self, value: Value, layout: &Layout) -> Form {
-        form(layout, &self.infos[value])
+        match form(layout, &self.infos[value]) {
+            Form::Ramp if self.thread().is_some() => Form::Vector,
+            form => form,
+        }
     }
 
     /// A tile of equal elements.

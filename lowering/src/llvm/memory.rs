@@ -36,11 +36,14 @@ impl<'c> Lower<'_, 'c> {
         {
             return self.load_where(condition, (param, dtype), &offsets, other);
         }
+        let other = other.filter(|_| mask.is_some());
+        if let Some(run) = self.run_of_threads(args[0], args.get(1), dtype, &layout) {
+            return self.load_runs(param, dtype, run, &offsets, mask.as_ref(), other.as_ref());
+        }
         let regs = (0..layout.registers()).map(|r| {
             let mask = mask.as_ref().map(|m| m.regs[r]);
             let access = self.access(param, dtype, &layout, offsets.regs[r], mask);
-            let other = other.as_ref().filter(|_| mask.is_some()).map(|o| o.regs[r]);
-            self.load_register(&access, &layout, other)
+            self.load_register(&access, &layout, other.as_ref().map(|o| o.regs[r]))
         });
         Tile { regs: regs.collect(), layout }
     }
@@ -74,6 +77,9 @@ impl<'c> Lower<'_, 'c> {
         let offsets = self.tile(args[0], &layout);
         let value = self.tile(args[1], &layout);
         let mask = self.mask(args.get(2), &layout);
+        if let Some(run) = self.run_of_threads(args[0], args.get(2), dtype, &layout) {
+            return self.store_runs(param, dtype, run, &offsets, &value, mask.as_ref());
+        }
         for r in 0..layout.registers() {
             let mask = mask.as_ref().map(|m| m.regs[r]);
             let access = self.access(param, dtype, &layout, offsets.regs[r], mask);
@@ -82,7 +88,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// The mask, unless it is known to hold everywhere.
-    fn mask(&mut self, mask: Option<&Value>, layout: &Layout) -> Option<Tile<'c>> {
+    pub fn mask(&mut self, mask: Option<&Value>, layout: &Layout) -> Option<Tile<'c>> {
         let &mask = mask?;
         (self.infos[mask].constant != Some(1)).then(|| self.tile(mask, layout))
     }
@@ -105,16 +111,22 @@ impl<'c> Lower<'_, 'c> {
     fn load_register(&self, access: &Access<'c>, layout: &Layout, other: Option<Reg<'c>>) -> Reg<'c> {
         let lanes = access.lanes;
         let uniform = |reg: Reg<'c>| lanes == 1 || matches!(reg, Reg::Uniform(_));
+        // A thread holds one lane, which says nothing about the others.
+        let equal = |reg: Reg<'c>| matches!(reg, Reg::Uniform(_));
+        let same = self.thread().is_none()
+            || equal(access.offsets) && access.mask.is_none_or(equal) && other.is_none_or(equal);
         if uniform(access.offsets) && access.mask.is_none_or(uniform) {
             let mask = access.mask.map(|m| self.first(m));
             let x = self.as_register(access.dtype, self.load_element(access, self.first(access.offsets), mask));
             return match (mask, other) {
-                (Some(mask), Some(other)) if uniform(other) => Reg::Uniform(self.ir.select(mask, x, self.first(other))),
+                (Some(mask), Some(other)) if uniform(other) => {
+                    self.one(self.ir.select(mask, x, self.first(other)), same)
+                }
                 (Some(mask), Some(other)) => {
                     let x = self.vector(layout, Reg::Uniform(x));
                     Reg::Vector(self.ir.select(mask, x, self.vector(layout, other)))
                 }
-                _ => Reg::Uniform(x),
+                _ => self.one(x, same),
             };
         }
         let mask = access.mask.map(|m| self.lanes_of(layout, m, lanes));
@@ -294,7 +306,7 @@ impl<'c> Lower<'_, 'c> {
         self.branch_all(condition, || vec![then()], || vec![other()])[0]
     }
 
-    fn branch_effect(&self, condition: Any<'c>, then: impl FnOnce(), other: impl FnOnce()) {
+    pub fn branch_effect(&self, condition: Any<'c>, then: impl FnOnce(), other: impl FnOnce()) {
         self.branch_blocks(condition, then, other);
     }
 }

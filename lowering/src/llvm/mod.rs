@@ -3,6 +3,9 @@
 //! A register of a tile is a value of "the element type of this target": a vector with an element per lane on a
 //! processor, a scalar on a GPU, where the lanes are threads.  What differs otherwise is asked of [`Emit`].
 
+pub mod address;
+pub mod alias;
+pub mod check;
 pub mod emit;
 pub mod ir;
 
@@ -19,10 +22,12 @@ mod int;
 mod lower;
 mod memory;
 mod reduce;
+mod runs;
 mod scan;
 mod shape;
+mod threads;
 mod value;
 
-pub use emit::Emit;
+pub use emit::{Emit, Thread};
 pub use ir::Ir;
 pub use lower::lower_body;

@@ -33,14 +33,26 @@ impl<'c> Lower<'_, 'c> {
                     });
                     let before: Vec<Option<(u32, u32)>> = before.collect();
                     let Some(&some) = before.iter().flatten().next() else { return old };
-                    let sources: Vec<(u32, u32)> = before.iter().map(|b| b.unwrap_or(some)).collect();
-                    let left: Vec<Reg<'c>> = tiles.iter().map(|t| self.pick(t, &sources)).collect();
+                    let thread = self.thread();
+                    let left: Vec<Reg<'c>> = match thread {
+                        Some(thread) => tiles.iter().map(|t| self.pick_threads(thread, t, &before)).collect(),
+                        None => {
+                            let sources: Vec<(u32, u32)> = before.iter().map(|b| b.unwrap_or(some)).collect();
+                            tiles.iter().map(|t| self.pick(t, &sources)).collect()
+                        }
+                    };
                     let combined = self.combine(combine, &layout, &left, &old);
                     if before.iter().all(Option::is_some) {
                         return combined;
                     }
-                    let mask =
-                        self.ir.ints(self.ir.context.bool_type().into(), before.iter().map(|b| u64::from(b.is_some())));
+                    let has = || before.iter().map(|b| u64::from(b.is_some()));
+                    let mask = match thread {
+                        Some(thread) => {
+                            let set = has().zip(0..).fold(0, |set, (has, lane)| set | has << lane);
+                            self.is_lane_in(thread, set, before.len() as u32)
+                        }
+                        None => self.ir.ints(self.ir.context.bool_type().into(), has()),
+                    };
                     let chosen = combined.iter().zip(&old).map(|(&new, &old)| {
                         Reg::Vector(self.ir.select(mask, self.vector(&layout, new), self.vector(&layout, old)))
                     });

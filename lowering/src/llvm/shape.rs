@@ -15,7 +15,11 @@ impl<'c> Lower<'_, 'c> {
         let int = self.ir.context.i32_type();
         let constant = |x: u32| int.const_int(u64::from(x), false).into();
         let uniform = layout.is_uniform();
+        let thread = self.thread();
         let regs = (0..layout.registers() as u32).map(|r| {
+            if let Some(thread) = thread {
+                return self.one(self.coordinate(&layout, thread, r), uniform);
+            }
             let first = constant(layout.at(r, 0));
             if uniform {
                 return Reg::Uniform(first);
@@ -103,11 +107,28 @@ impl<'c> Lower<'_, 'c> {
     pub fn gather(&mut self, args: &[Value], axis: u8, layout: Layout) -> Tile<'c> {
         let (dtype, shape) = (self.ty(args[0]).dtype, self.ty(args[0]).shape.clone());
         let index_dtype = self.ty(args[1]).dtype;
-        let source = self.tile(args[0], &Layout::row_major(&shape, layout.lane.bits(), 0));
+        let source = self.tile(args[0], &Layout::row_major(&shape, layout.lane.bits(), layout.warp.bits()));
         let base = self.spill(&source, dtype, &|_, x| x);
         let indices = self.tile(args[1], &layout);
         let (ir, width, axis) = (self.ir, self.emit.width(), axis as usize);
+        let thread = self.thread();
         let regs = (0..layout.registers() as u32).map(|r| {
+            if let Some(thread) = thread {
+                let at = self.coordinate(&layout, thread, r);
+                let index = self.first(indices.regs[r as usize]);
+                let offset = (0..shape.len()).fold(ir.int_like(index, 0), |sum, a| {
+                    let bits = layout.axis_bits(a);
+                    let along = ir.binary(I::LShr, at, ir.i32(bits.start));
+                    let along = ir.binary(I::And, along, ir.i32(((1u64 << bits.len()) - 1) as u32));
+                    let along = ir.convert(I::ZExt, along, index.get_type());
+                    let along = if a == axis { index } else { along };
+                    let sum = ir.binary(I::Mul, sum, ir.int_like(sum, i64::from(shape[a])));
+                    ir.binary(I::Add, sum, along)
+                });
+                let address = self.emit.address(ir, base, dtype, offset);
+                let x = ir.load(ir.memory_type(dtype), address, dtype.bytes() as u32);
+                return Reg::Vector(self.as_register(dtype, x));
+            }
             let index = self.vector(&layout, indices.regs[r as usize]);
             let mut x = ir.poison(ir.wide(ir.memory_type(dtype), width));
             for lane in 0..width {

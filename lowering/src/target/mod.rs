@@ -2,3 +2,8 @@
 
 pub mod host;
 pub mod interp;
+pub mod nvidia;
+
+mod module;
+
+pub use module::{Error, See};

@@ -8,6 +8,7 @@ use super::source::{Line, Source, has_word};
 const PLACES: &[(&str, &str)] = &[
     ("lowering/src/target/*/object.rs", "makes machine code and asks LLVM for it"),
     ("lowering/src/target/*/driver.rs", "calls what was compiled"),
+    ("lowering/src/llvm/address.rs", "asks LLVM for addresses"),
     ("lowering/src/target/host/pool.rs", "lends borrowed data to threads that outlive the call"),
     ("backend/src/run/**", "owns raw memory of devices"),
     ("conformance/src/targets/host.rs", "launches kernels on buffers of its own"),
@@ -96,6 +97,7 @@ mod tests {
         let text = "//! X.\n// unsafe in a comment\nlet a = unsafe { b() };";
         for (path, wanted) in [
             ("lowering/src/target/host/object.rs", vec![]),
+            ("lowering/src/llvm/address.rs", "asks LLVM for addresses"),
             ("lowering/src/target/host/pool.rs", vec![]),
             ("backend/src/run/memory/pool.rs", vec![]),
             ("lowering/src/target/object.rs", vec![3]),

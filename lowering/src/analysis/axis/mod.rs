@@ -47,7 +47,7 @@ impl Axis {
     const UNKNOWN: Axis = Axis { contiguity: 1, divisibility: 1, constancy: 1 };
 
     /// What divides the elements at multiples of `run`.
-    fn divisor_at(self, run: u32) -> u64 {
+    pub fn divisor_at(self, run: u32) -> u64 {
         if run >= self.contiguity { self.divisibility } else { self.divisibility.min(u64::from(run)) }
     }
 

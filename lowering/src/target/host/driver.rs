@@ -21,8 +21,9 @@ use inkwell::llvm_sys::orc2::{
     LLVMOrcJITDylibDefine, LLVMOrcJITDylibLookupFlags, LLVMOrcJITDylibRef, LLVMOrcLookupKind, LLVMOrcSymbolLookupFlags,
 };
 
-use super::object::{Error, Object, initialise};
+use super::object::{Object, initialise};
 use super::pool::Pool;
+use crate::target::Error;
 
 /// What a kernel is: parameter slots, ids (x₀, x₁, y, z, extents of the grid), status.
 pub(super) type Entry = unsafe extern "C" fn(params: *const u64, ids: *const u32, status: *mut u32);

@@ -3,17 +3,16 @@
 //! The kernel is `void kernel(const u64 *params, const u32 *ids, u32 *status)`: one slot per parameter, a pointer or the
 //! bits of a scalar; `ids` are x₀, x₁, y, z and the grid's three extents.  One call runs the programs x₀ … x₁−1 of a row.
 
-use inkwell::AtomicOrdering;
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::types::BasicTypeEnum;
-use inkwell::values::{
-    BasicMetadataValueEnum, FunctionValue, InstructionOpcode, InstructionValue, MetadataValue, PhiValue, PointerValue,
-};
+use inkwell::values::{FunctionValue, InstructionOpcode, InstructionValue, PhiValue, PointerValue};
 
-use super::object::{element_address, element_addresses};
 use crate::dtype::DType;
 use crate::llvm::Emit;
+use crate::llvm::address::{element_address, element_addresses};
+use crate::llvm::alias::Scopes;
+use crate::llvm::check::report;
 use crate::llvm::ir::{Any, Ir, built};
 use crate::spec::Spec;
 use crate::tile::{Param, ParamKind, Program};
@@ -33,9 +32,7 @@ pub(super) struct Host<'c> {
     function: FunctionValue<'c>,
     body: BasicBlock<'c>,
     after: BasicBlock<'c>,
-    /// For each parameter, `alias.scope` and `noalias`.
-    scopes: Vec<[MetadataValue<'c>; 2]>,
-    kinds: [u32; 2],
+    scopes: Scopes<'c>,
     avx512: bool,
 }
 
@@ -96,8 +93,7 @@ impl<'c> Host<'c> {
             function,
             body,
             after,
-            scopes: scopes(ir, program),
-            kinds: [c.get_kind_id("alias.scope"), c.get_kind_id("noalias")],
+            scopes: Scopes::new(ir, program),
             avx512: spec.lanes == 16,
         }
     }
@@ -113,23 +109,6 @@ impl<'c> Host<'c> {
         ir.builder.position_at_end(self.after);
         built(ir.builder.build_return(None));
     }
-}
-
-/// One scope per parameter; an access lies in its own and aliases none of the others.  Scopes named by strings are equal
-/// where their names are, so no two kernels may share a domain: each module holds one kernel.
-fn scopes<'c>(ir: &Ir<'c>, program: &Program) -> Vec<[MetadataValue<'c>; 2]> {
-    let c = ir.context;
-    let node = |values: &[MetadataValue<'c>]| {
-        let values: Vec<BasicMetadataValueEnum> = values.iter().map(|&v| v.into()).collect();
-        c.metadata_node(&values)
-    };
-    let domain = node(&[c.metadata_string("buffers")]);
-    let scope: Vec<_> = program.params.keys().map(|p| node(&[c.metadata_string(&p.to_string()), domain])).collect();
-    let sets = (0..scope.len()).map(|i| {
-        let others: Vec<_> = scope.iter().enumerate().filter(|&(j, _)| j != i).map(|(_, &s)| s).collect();
-        [node(&[scope[i]]), node(&others)]
-    });
-    sets.collect()
 }
 
 impl<'c> Emit<'c> for Host<'c> {
@@ -176,29 +155,11 @@ impl<'c> Emit<'c> for Host<'c> {
     }
 
     fn tag(&self, _ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {
-        let Some(inst) = inst else { return };
-        for (&set, &kind) in self.scopes[param.as_u32() as usize].iter().zip(&self.kinds) {
-            let _ = inst.set_metadata(set, kind);
-        }
+        self.scopes.tag(inst, param);
     }
 
-    /// The first code that any program reports is kept.
     fn check(&self, ir: &Ir<'c>, condition: Any<'c>, code: u32) {
-        let builder = &ir.builder;
-        let (fail, after) = match builder.get_insert_block() {
-            Some(here) => {
-                let after = ir.context.insert_basic_block_after(here, "checked");
-                (ir.context.insert_basic_block_after(here, "failed"), after)
-            }
-            None => panic!("bug in the lowering: the builder has no position"),
-        };
-        built(builder.build_conditional_branch(condition.into_int_value(), after, fail));
-        builder.position_at_end(fail);
-        let (none, code) = (ir.i32(0), ir.i32(code));
-        let relaxed = AtomicOrdering::Monotonic;
-        built(builder.build_cmpxchg(self.status, none.into_int_value(), code.into_int_value(), relaxed, relaxed));
-        built(builder.build_unconditional_branch(after));
-        builder.position_at_end(after);
+        report(ir, self.status, condition, code);
     }
 
     fn has_masked_access(&self, dtype: DType) -> bool {

@@ -11,6 +11,7 @@ mod differential;
 #[cfg(test)]
 mod tests;
 
+pub use crate::target::{Error, See};
 pub use driver::{Kernel, load};
-pub use object::{Compiler, Error, Object, See, spec};
+pub use object::{Compiler, Object, spec};
 pub use pool::Pool;

@@ -1,0 +1,102 @@
+//! Loads and stores of threads that hold neighbours in registers side by side: one wide access moves a run of them.
+
+use inkwell::values::{BasicValue, PointerValue};
+
+use super::ir::Any;
+use super::lower::Lower;
+use super::value::{Reg, Tile};
+use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::tile::{Param, Value};
+
+impl<'c> Lower<'_, 'c> {
+    /// How many registers from an even start are neighbours in memory, aligned so that one access reaches them and wanted
+    /// all or not at all; nothing where that is one, or the lanes are no threads.
+    pub fn run_of_threads(&self, offsets: Value, mask: Option<&Value>, dtype: DType, layout: &Layout) -> Option<u32> {
+        self.thread()?;
+        let info = &self.infos[offsets];
+        // The axis that the first register bit moves along.
+        let first = *layout.register.bases().first()?;
+        let axis = (0..layout.shape.len()).find(|&axis| layout.axis_bits(axis).start == first.trailing_zeros())?;
+        let start = layout.axis_bits(axis).start;
+        let packed =
+            layout.register.bases().iter().zip(0..).take_while(|&(&b, i)| b == 1 << (start + i)).count() as u32;
+        let packed = packed.min(layout.axis_bits(axis).len() as u32);
+        let known = info.axes.get(axis)?;
+        let wide = (self.spec.load_bytes / dtype.bytes() as u32).max(1);
+        let equal = match mask {
+            Some(&mask) if self.infos[mask].constant != Some(1) => self.infos[mask].axes.get(axis)?.constancy,
+            _ => u32::MAX,
+        };
+        let run = (1 << packed).min(known.contiguity).min(wide).min(equal);
+        let aligned = known.divisor_at(run).min(u64::from(run)) as u32;
+        (aligned > 1).then_some(aligned)
+    }
+
+    /// A tile, `run` registers at a time.
+    pub fn load_runs(
+        &self,
+        param: Param,
+        dtype: DType,
+        run: u32,
+        offsets: &Tile<'c>,
+        mask: Option<&Tile<'c>>,
+        other: Option<&Tile<'c>>,
+    ) -> Tile<'c> {
+        let ir = self.ir;
+        let mut regs = Vec::with_capacity(offsets.regs.len());
+        for r in (0..offsets.regs.len()).step_by(run as usize) {
+            let mut address = self.place(param, dtype, offsets.regs[r]);
+            let wanted = mask.map(|m| self.first(m.regs[r]));
+            if let Some(wanted) = wanted {
+                let harmless = self.emit.harmless();
+                address = ir.select(wanted, address.into(), harmless.into()).into_pointer_value();
+            }
+            let x = ir.load(ir.wide(ir.memory_type(dtype), run), address, dtype.bytes() as u32 * run);
+            self.emit.tag(ir, x.as_instruction_value(), param);
+            for i in 0..run {
+                let x = self.as_register(dtype, ir.extract(x, i));
+                let x = match (wanted, other) {
+                    (Some(wanted), Some(other)) => ir.select(wanted, x, self.first(other.regs[r + i as usize])),
+                    _ => x,
+                };
+                regs.push(Reg::Vector(x));
+            }
+        }
+        Tile { regs, layout: offsets.layout.clone() }
+    }
+
+    /// Writes a tile, `run` registers at a time.
+    pub fn store_runs(
+        &self,
+        param: Param,
+        dtype: DType,
+        run: u32,
+        offsets: &Tile<'c>,
+        value: &Tile<'c>,
+        mask: Option<&Tile<'c>>,
+    ) {
+        let ir = self.ir;
+        for r in (0..offsets.regs.len()).step_by(run as usize) {
+            let first = ir.poison(ir.wide(ir.memory_type(dtype), run));
+            let x = (0..run).fold(first, |wide, i| {
+                let x = self.as_stored(dtype, self.first(value.regs[r + i as usize]));
+                ir.insert(wide, x, i)
+            });
+            let address = self.place(param, dtype, offsets.regs[r]);
+            let store = || {
+                let inst = ir.store(address, x, dtype.bytes() as u32 * run);
+                self.emit.tag(ir, Some(inst), param);
+            };
+            match mask {
+                None => store(),
+                Some(mask) => self.branch_effect(self.first(mask.regs[r]), store, || {}),
+            }
+        }
+    }
+
+    fn place(&self, param: Param, dtype: DType, offset: Reg<'c>) -> PointerValue<'c> {
+        let offset: Any<'c> = self.first(offset);
+        self.emit.address(self.ir, self.emit.buffer(self.ir, param), dtype, offset)
+    }
+}

@@ -1,0 +1,248 @@
+//! A GPU's answers to the questions of code generation.
+//!
+//! The kernel takes one word of 64 bits per parameter, a pointer or the bits of a scalar; the address of the status
+//! word; the numbers of programs along the grid's axes.
+
+use std::cell::{Cell, OnceCell};
+
+use inkwell::attributes::AttributeLoc;
+use inkwell::basic_block::BasicBlock;
+use inkwell::module::Linkage;
+use inkwell::types::BasicMetadataTypeEnum;
+use inkwell::values::{
+    FunctionValue, GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue,
+};
+use inkwell::{AddressSpace, IntPredicate};
+
+use crate::dtype::DType;
+use crate::llvm::address::{element_address, element_addresses};
+use crate::llvm::alias::Scopes;
+use crate::llvm::check::report;
+use crate::llvm::ir::{Any, Ir, built};
+use crate::llvm::{Emit, Thread};
+use crate::spec::Spec;
+use crate::tile::{Param, ParamKind, Program};
+
+/// LLVM's number of the calling convention of kernels.
+const PTX_KERNEL: u32 = 71;
+
+/// Memory that all threads reach, and memory of a block.
+const GLOBAL: u16 = 1;
+const SHARED: u16 = 3;
+
+/// Programs of one warp that share a block: enough of them that the blocks which fit a multiprocessor fill it.
+const PROGRAMS: u32 = 4;
+
+/// A kernel whose body is about to be emitted.
+pub(super) struct Nvidia<'c> {
+    params: Vec<Any<'c>>,
+    status: PointerValue<'c>,
+    /// The program's place, and the grid's extents.
+    ids: [Any<'c>; 3],
+    extents: [Any<'c>; 3],
+    thread: Thread<'c>,
+    /// Number of programs in a block, and of the running one among them.
+    programs: u32,
+    program: Any<'c>,
+    warps: u32,
+    exit: BasicBlock<'c>,
+    scopes: Scopes<'c>,
+    /// Parameters that are not written, and the mark of loads from there.
+    constant: Vec<bool>,
+    invariant: (MetadataValue<'c>, u32),
+    /// Shared memory, and the bytes of it that one program has: a number in the module until it is known.
+    shared: OnceCell<[GlobalValue<'c>; 2]>,
+    taken: Cell<u32>,
+    most: Cell<u32>,
+}
+
+impl<'c> Nvidia<'c> {
+    /// Emits what comes before the body and leaves the builder there.
+    pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str) -> Nvidia<'c> {
+        let c = ir.context;
+        let (word, int) = (c.i64_type(), c.i32_type());
+        let global = c.ptr_type(AddressSpace::from(GLOBAL));
+        let types = program.params.values().map(|data| match data.kind {
+            ParamKind::Buffer { .. } => global.into(),
+            ParamKind::Scalar { .. } => word.into(),
+        });
+        let types: Vec<BasicMetadataTypeEnum> =
+            types.chain([global.into(), int.into(), int.into(), int.into()]).collect();
+        let function = ir.module.add_function(symbol, c.void_type().fn_type(&types, false), None);
+        function.set_call_conventions(PTX_KERNEL);
+        let programs = if spec.warps == 1 { PROGRAMS } else { 1 };
+        let threads = (spec.lanes * spec.warps * programs).to_string();
+        for (name, value) in
+            [("nvvm.reqntid", threads.as_str()), ("target-cpu", &spec.cpu), ("target-features", &spec.features)]
+        {
+            function.add_attribute(AttributeLoc::Function, c.create_string_attribute(name, value));
+        }
+        let (entry, body, exit) = (
+            c.append_basic_block(function, "entry"),
+            c.append_basic_block(function, "program"),
+            c.append_basic_block(function, "end"),
+        );
+        ir.builder.position_at_end(entry);
+        let params = program.params.iter().map(|(param, data)| {
+            let x = argument(function, param.as_u32());
+            match data.kind {
+                ParamKind::Buffer { .. } => x,
+                ParamKind::Scalar { .. } => scalar(ir, x, data.dtype),
+            }
+        });
+        let params: Vec<Any<'c>> = params.collect();
+        let count = params.len() as u32;
+        let status = argument(function, count).into_pointer_value();
+        let extents = [1, 2, 3].map(|i| argument(function, count + i));
+        let register = |name: &str| ir.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[]);
+        let [tid, x, y, z] = ["tid.x", "ctaid.x", "ctaid.y", "ctaid.z"].map(register);
+        let lane = ir.binary(I::And, tid, ir.i32(spec.lanes - 1));
+        let warp = ir.binary(I::LShr, tid, ir.i32(spec.lane_bits()));
+        let first = ir.binary(I::Mul, x, ir.i32(programs));
+        let (x, warp, number) = match spec.warps {
+            1 => (ir.binary(I::Add, first, warp), ir.i32(0), warp),
+            _ => (x, warp, ir.i32(0)),
+        };
+        let any = ir.icmp(IntPredicate::ULT, x, extents[0]);
+        built(ir.builder.build_conditional_branch(any.into_int_value(), body, exit));
+        ir.builder.position_at_end(body);
+
+        Nvidia {
+            params,
+            status,
+            ids: [x, y, z],
+            extents,
+            thread: Thread { lane, warp },
+            programs,
+            program: number,
+            warps: spec.warps,
+            exit,
+            scopes: Scopes::new(ir, program),
+            constant: program.params.values().map(|p| p.kind == ParamKind::Buffer { written: false }).collect(),
+            invariant: (c.metadata_node(&[]), c.get_kind_id("invariant.load")),
+            shared: OnceCell::new(),
+            taken: Cell::new(0),
+            most: Cell::new(0),
+        }
+    }
+
+    /// Emits what comes after the body; gives the number of programs and the bytes of shared memory of a block.
+    pub fn end(self, ir: &Ir<'c>) -> (u32, u32) {
+        built(ir.builder.build_unconditional_branch(self.exit));
+        ir.builder.position_at_end(self.exit);
+        built(ir.builder.build_return(None));
+        let stride = self.most.get().next_multiple_of(16);
+        if let Some([_, number]) = self.shared.get() {
+            number.set_initializer(&ir.context.i32_type().const_int(stride.into(), false));
+        }
+        (self.programs, stride * self.programs)
+    }
+}
+
+fn argument<'c>(function: FunctionValue<'c>, i: u32) -> Any<'c> {
+    match function.get_nth_param(i) {
+        Some(value) => value,
+        None => panic!("bug in the lowering: a kernel without argument {i}"),
+    }
+}
+
+/// A scalar from the low bits of a word.
+fn scalar<'c>(ir: &Ir<'c>, word: Any<'c>, dtype: DType) -> Any<'c> {
+    let bits = match dtype {
+        DType::Bool => ir.context.i8_type().into(),
+        dtype => ir.scalar_type(dtype.signed_bits()),
+    };
+    let bits = if dtype.bytes() == 8 { word } else { ir.convert(I::Trunc, word, bits) };
+    match dtype {
+        DType::Bool => ir.icmp(IntPredicate::NE, bits, ir.int_like(bits, 0)),
+        _ => ir.bitcast(bits, ir.scalar_type(dtype)),
+    }
+}
+
+impl<'c> Emit<'c> for Nvidia<'c> {
+    fn width(&self) -> u32 {
+        1
+    }
+
+    fn program_id(&self, _ir: &Ir<'c>, axis: u8) -> Any<'c> {
+        self.ids[axis as usize]
+    }
+
+    fn num_programs(&self, _ir: &Ir<'c>, axis: u8) -> Any<'c> {
+        self.extents[axis as usize]
+    }
+
+    fn scalar(&self, _ir: &Ir<'c>, param: Param) -> Any<'c> {
+        self.params[param.as_u32() as usize]
+    }
+
+    fn buffer(&self, _ir: &Ir<'c>, param: Param) -> PointerValue<'c> {
+        self.params[param.as_u32() as usize].into_pointer_value()
+    }
+
+    fn address(&self, ir: &Ir<'c>, base: PointerValue<'c>, dtype: DType, offset: Any<'c>) -> PointerValue<'c> {
+        element_address(ir, ir.memory_type(dtype), base, offset)
+    }
+
+    fn addresses(&self, ir: &Ir<'c>, base: PointerValue<'c>, dtype: DType, offsets: Any<'c>) -> Any<'c> {
+        element_addresses(ir, ir.memory_type(dtype), base, offsets)
+    }
+
+    fn scratch(&self, ir: &Ir<'c>, bytes: u32) -> PointerValue<'c> {
+        let int = ir.context.i32_type();
+        let start = self.taken.get();
+        self.taken.set(start + bytes.next_multiple_of(16));
+        self.most.set(self.most.get().max(self.taken.get()));
+        let [shared, stride] = *self.shared.get_or_init(|| {
+            let shared =
+                ir.module.add_global(ir.context.i8_type().array_type(0), Some(AddressSpace::from(SHARED)), "shared");
+            shared.set_linkage(Linkage::External);
+            shared.set_alignment(16);
+            let stride = ir.module.add_global(int, None, "stride");
+            stride.set_constant(true);
+            stride.set_linkage(Linkage::Internal);
+            [shared, stride]
+        });
+        let stride = ir.load(int.into(), stride.as_pointer_value(), 4);
+        let offset = ir.binary(I::Add, ir.binary(I::Mul, self.program, stride), ir.i32(start));
+        element_address(ir, ir.context.i8_type().into(), shared.as_pointer_value(), offset)
+    }
+
+    fn end_of_instruction(&self) {
+        self.taken.set(0);
+    }
+
+    fn harmless(&self) -> PointerValue<'c> {
+        self.status
+    }
+
+    fn tag(&self, _ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {
+        self.scopes.tag(inst, param);
+        if let Some(inst) = inst.filter(|_| self.constant[param.as_u32() as usize]) {
+            let _ = inst.set_metadata(self.invariant.0, self.invariant.1);
+        }
+    }
+
+    fn check(&self, ir: &Ir<'c>, condition: Any<'c>, code: u32) {
+        report(ir, self.status, condition, code);
+    }
+
+    fn thread(&self, _ir: &Ir<'c>) -> Option<Thread<'c>> {
+        Some(self.thread)
+    }
+
+    fn word_of_lane(&self, ir: &Ir<'c>, word: Any<'c>, from: Any<'c>) -> Any<'c> {
+        ir.intrinsic("llvm.nvvm.shfl.sync.idx.i32", &[], &[ir.i32(u32::MAX), word, from, ir.i32(31)])
+    }
+
+    fn word_across(&self, ir: &Ir<'c>, word: Any<'c>, mask: u32) -> Any<'c> {
+        ir.intrinsic("llvm.nvvm.shfl.sync.bfly.i32", &[], &[ir.i32(u32::MAX), word, ir.i32(mask), ir.i32(31)])
+    }
+
+    fn barrier(&self, ir: &Ir<'c>) {
+        match self.warps {
+            1 => ir.call("llvm.nvvm.bar.warp.sync", &[], &[ir.i32(u32::MAX)]),
+            _ => ir.call("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[ir.i32(0)]),
+        };
+    }
+}

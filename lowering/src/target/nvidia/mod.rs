@@ -1,0 +1,14 @@
+//! NVIDIA's GPUs, by way of PTX, which the driver compiles further.
+//!
+//! A program of one warp is a warp: a block runs several of them, which have nothing to do with each other.  A program
+//! of several warps is a block.
+
+mod emit;
+mod object;
+mod specs;
+
+#[cfg(test)]
+mod tests;
+
+pub use object::{Compiler, Object};
+pub use specs::{NAMES, spec};

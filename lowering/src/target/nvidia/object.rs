@@ -1,0 +1,93 @@
+//! Turns tile programs into PTX.
+
+use std::fmt;
+use std::sync::Once;
+
+use inkwell::context::Context;
+use inkwell::targets::{InitializationConfig, Target};
+
+use super::emit::Nvidia;
+use crate::llvm::{Ir, lower_body};
+use crate::passes;
+use crate::spec::Spec;
+use crate::target::module::{self, Error, See};
+use crate::tile::Program;
+
+/// Code of one program, for the driver to compile and load.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Name of the kernel in it.
+    pub symbol: String,
+    /// PTX.
+    pub ptx: String,
+    /// Programs that a block runs, side by side along x: the grid's x is the number of programs divided by this, rounded
+    /// up.
+    pub programs: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Object { symbol, ptx, programs, threads, shared } = self;
+        write!(f, "Object({symbol}, {} bytes, {programs} programs on {threads} threads, {shared} shared)", ptx.len())
+    }
+}
+
+/// As for a processor, and loops unrolled where that lets several loads be under way at once.
+const PASSES: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)";
+
+/// Compiles tile programs for one kind of GPU.
+pub struct Compiler {
+    spec: Spec,
+}
+
+impl Compiler {
+    /// A compiler for a GPU.
+    pub fn new(spec: &Spec) -> Compiler {
+        Compiler { spec: spec.clone() }
+    }
+
+    /// The GPU.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Compiles a valid program.  May be called from several threads at once.
+    ///
+    /// `see` learns of each stage, as on the host; `asm` is the PTX.
+    ///
+    /// # Errors
+    ///
+    /// LLVM's own words where it refuses the module; a program that needs more shared memory than there is.
+    pub fn compile(&self, program: &Program, see: See<'_>) -> Result<Object, Error> {
+        let mut native = program.clone();
+        passes::run(&mut native, &mut |pass, program| see(pass, &|| program.to_string()));
+        let program = &native;
+        let context = Context::create();
+        let ir = Ir::new(&context, &program.name);
+        initialise();
+        let machine = module::machine(&self.spec)?;
+        module::aim(&ir, &self.spec, &machine);
+        let symbol = format!("kiln_{}", program.name);
+        let gpu = Nvidia::begin(&ir, program, &self.spec, &symbol);
+        lower_body(&ir, &gpu, program, &self.spec);
+        let (programs, shared) = gpu.end(&ir);
+        if shared > self.spec.shared_bytes {
+            let (program, machine) = (program.name.clone(), self.spec.name.clone());
+            return Err(Error::Shared { program, machine, wanted: shared, got: self.spec.shared_bytes });
+        }
+        module::optimise(&ir, &machine, PASSES, program, see)?;
+        let ptx = module::assembly(&ir, &machine, program)?;
+        see("asm", &|| ptx.clone());
+        let threads = self.spec.lanes * self.spec.warps * programs;
+        Ok(Object { symbol, ptx, programs, threads, shared })
+    }
+}
+
+fn initialise() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
+}
