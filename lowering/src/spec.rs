@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::layout::fragment::Matrix;
+
 /// Which family of code a machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
@@ -31,6 +33,8 @@ pub struct Spec {
     pub load_bytes: u32,
     /// Bytes of shared memory per program; 0 where a program has one thread.
     pub shared_bytes: u32,
+    /// Its matrix instructions, the preferred ones first.
+    pub matrices: &'static [Matrix],
     /// LLVM's triple.
     pub triple: String,
     /// LLVM's name of the processor.
@@ -60,6 +64,7 @@ impl Spec {
             tile: 4 * lanes,
             load_bytes: 0,
             shared_bytes: 0,
+            matrices: &[],
             triple: triple.into(),
             cpu: cpu.into(),
             features: features.into(),
@@ -75,11 +80,14 @@ impl Spec {
 /// Everything that generated code may depend on, for cache keys.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Spec { name, family, lanes, warps, tile, load_bytes, shared_bytes, triple, cpu, features } = self;
+        let Spec { name, family, lanes, warps, tile, load_bytes, shared_bytes, matrices, triple, cpu, features } = self;
         write!(
             f,
             "{name} {family:?} lanes={lanes} warps={warps} tile={tile} load={load_bytes} shared={shared_bytes} "
         )?;
+        for matrix in *matrices {
+            write!(f, "{} ", matrix.name)?;
+        }
         write!(f, "{triple} {cpu} {features}")
     }
 }

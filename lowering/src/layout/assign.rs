@@ -10,6 +10,7 @@ use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::fragment::{Matrix, choose};
 use super::place::bits_of;
 use super::{Layout, Linear};
 use crate::analysis::axis::{Axis, Info};
@@ -30,6 +31,7 @@ pub struct Assignment {
     lane_bits: u32,
     warp_bits: u32,
     load_bytes: u32,
+    matrices: &'static [Matrix],
 }
 
 impl std::ops::Index<Value> for Assignment {
@@ -60,6 +62,7 @@ impl Assignment {
             lane_bits,
             warp_bits: spec.warps.trailing_zeros(),
             load_bytes: spec.load_bytes,
+            matrices: spec.matrices,
         };
         assignment.find_packed(program, infos);
         assignment.find_memory(program, infos);
@@ -203,6 +206,14 @@ impl Assignment {
                     return;
                 };
                 layout
+            }
+            (Op::Dot(precision), Some(a), Some(r)) => {
+                let (a, sums) = (program.ty(a), program.ty(r));
+                let extents = [sums.shape[0], sums.shape[1], a.shape[1]];
+                match choose(self.matrices, [a.dtype, sums.dtype], *precision, extents, 0) {
+                    Some((_, tiling)) => tiling.c,
+                    None => self.of_shape(&sums.shape),
+                }
             }
             (_, _, Some(r)) => self.of_shape(&program.ty(r).shape),
             (_, _, None) => return,

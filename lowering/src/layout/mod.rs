@@ -12,6 +12,7 @@
 pub mod assign;
 pub mod convert;
 pub mod factor;
+pub mod fragment;
 pub mod linear;
 
 mod place;

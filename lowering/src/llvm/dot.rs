@@ -1,4 +1,4 @@
-//! Matrix products without matrix instructions: `acc[i, j] = fma(a[i, k], b[k, j], acc[i, j])`, k ascending.
+//! Matrix products.  Those that no matrix instruction fits: `acc[i, j] = fma(a[i, k], b[k, j], acc[i, j])`, k ascending.
 //!
 //! Both operands are laid down in scratch memory.  The accumulators are taken in blocks that fit the register file; for
 //! each block a loop over k reads a row of `b` as vectors and an element of `a` per row, which it repeats over the
@@ -15,6 +15,7 @@ use super::lower::Lower;
 use super::value::{Reg, Tile};
 use crate::dtype::DType;
 use crate::layout::Layout;
+use crate::layout::fragment::choose;
 use crate::tile::{Precision, Value};
 
 /// An operand in scratch memory: row-major, elements of the type that is multiplied.
@@ -29,12 +30,18 @@ impl<'c> Lower<'_, 'c> {
         let dtype = self.ty(args[2]).dtype;
         let from = self.ty(args[0]).dtype;
         let inner = self.ty(args[0]).shape[1];
+        let extents = [layout.shape[0], layout.shape[1], inner];
+        let matrix = choose(self.spec.matrices, [from, dtype], precision, extents, layout.warp.bits());
+        if let Some((matrix, tiling)) = matrix {
+            let product = self.matrix_product(args, matrix, &tiling, precision);
+            return self.convert(&product, &layout);
+        }
         // Lanes along the columns: then one row of `b` serves a whole register.
         let work = Layout::row_major(&layout.shape, layout.lane.bits(), layout.warp.bits());
         let mut acc = self.tile(args[2], &work);
         let tf32 = dtype == DType::F32 && precision != Precision::Ieee;
         let head = |l: &Self, x: Any<'c>| if tf32 { l.tf32(x) } else { x };
-        let tail = |l: &Self, x: Any<'c>| l.tf32(l.ir.binary(I::FSub, x, l.tf32(x)));
+        let tail = |l: &Self, x: Any<'c>| l.tf32_tail(x);
         let [ah, bh] = [args[0], args[1]].map(|x| self.lay(x, from, dtype, &head));
         if precision == Precision::Tf32x3 && tf32 {
             let [at, bt] = [args[0], args[1]].map(|x| self.lay(x, from, dtype, &tail));
@@ -252,8 +259,13 @@ impl<'c> Lower<'_, 'c> {
         self.emit.address(ir, x.base, dtype, ir.binary(I::Add, ir.i32(row * x.columns), column))
     }
 
+    /// What the nearest tf32 leaves, itself rounded to tf32.
+    pub fn tf32_tail(&self, x: Any<'c>) -> Any<'c> {
+        self.tf32(self.ir.binary(I::FSub, x, self.tf32(x)))
+    }
+
     /// The nearest tf32, ten stored bits of mantissa, ties to even; infinities and NaN as they are.
-    fn tf32(&self, x: Any<'c>) -> Any<'c> {
+    pub fn tf32(&self, x: Any<'c>) -> Any<'c> {
         let ir = self.ir;
         let bits = ir.bitcast(x, ir.context.i32_type().into());
         let int = |value| ir.int_like(bits, value);

@@ -5,6 +5,7 @@ use inkwell::values::{InstructionOpcode, InstructionValue, PointerValue};
 
 use super::ir::{Any, Ir};
 use crate::dtype::DType;
+use crate::layout::fragment::Matrix;
 use crate::tile::Param;
 
 /// Where a thread stands, as i32: its lane in its warp, its warp in its program.
@@ -79,6 +80,12 @@ pub trait Emit<'c> {
     /// `x` holds.
     fn shuffle(&self, ir: &Ir<'c>, x: Any<'c>, from: &[u32]) -> Any<'c> {
         ir.shuffle(x, from)
+    }
+
+    /// `c + a·b` by one of the matrix instructions of the target's [`Spec`](crate::spec::Spec): the elements that one
+    /// lane holds of each operand, in the order of the fragments' registers; gives those of the result.
+    fn multiply(&self, _ir: &Ir<'c>, matrix: &Matrix, _a: &[Any<'c>], _b: &[Any<'c>], _c: &[Any<'c>]) -> Vec<Any<'c>> {
+        panic!("bug in the lowering: no instruction `{}` here", matrix.name)
     }
 
     /// Whether a masked access to consecutive elements of this type is one instruction; if not, the code asks first

@@ -20,6 +20,7 @@ mod dot;
 mod float;
 mod int;
 mod lower;
+mod matrix;
 mod memory;
 mod reduce;
 mod runs;

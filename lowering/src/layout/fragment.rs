@@ -1,0 +1,182 @@
+//! Where matrix instructions want the elements of their operands, and how a warp, or several, tile a product with them.
+//!
+//! A matrix instruction of a warp computes `c + a·b` for one small product `m×n×k`.  Each of its operands is a *fragment*:
+//! a layout of a fixed matrix over registers and lanes, which every vendor draws as a table and which is always linear.
+//! A tile of a program is covered by fragments, row by row; their registers follow one another, so that a fragment of a
+//! tile is a run of the tile's registers.
+//!
+//! Knows no instructions: they are rows of the target's [`Spec`](crate::spec::Spec).
+
+use super::{Layout, Linear};
+use crate::dtype::DType;
+use crate::tile::Precision;
+
+/// What a bit of a register's, lane's or warp's number says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bit {
+    /// So many rows down.
+    Row(u32),
+    /// So many columns across.
+    Column(u32),
+    /// Nothing: both hold the same element.
+    Free,
+}
+
+/// The arrangement of an operand of a matrix instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fragment {
+    /// Bits of the number of an element among a lane's elements, in the order in which registers hold them.
+    pub register: &'static [Bit],
+    /// Bits of the lane's number.
+    pub lane: &'static [Bit],
+}
+
+/// A matrix instruction of a warp: `c + a·b`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Matrix {
+    /// What the target knows it by.
+    pub name: &'static str,
+    /// Element type of `a` and `b`.
+    pub operand: DType,
+    /// Element type of `c` and of the result.
+    pub sum: DType,
+    /// What it does to its operands before it multiplies them: nothing, or rounding to tf32.
+    pub precision: Precision,
+    /// Extents `m`, `n`, `k`.
+    pub extents: [u32; 3],
+    /// `m×k`
+    pub a: Fragment,
+    /// `k×n`
+    pub b: Fragment,
+    /// `m×n`, for `c` and for the result.
+    pub c: Fragment,
+}
+
+/// The layouts of a product of tiles by a matrix instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// Of `a`: fragments `(i, l)` in the order `i·K + l`.
+    pub a: Layout,
+    /// Of `b`: fragments `(l, j)` in the order `l·N + j`.
+    pub b: Layout,
+    /// Of the accumulator: fragments `(i, j)` in the order `i·N + j`.
+    pub c: Layout,
+    /// Fragments of one warp down (`M`), across (`N`) and along the terms (`K`).
+    pub fragments: [u32; 3],
+}
+
+impl Matrix {
+    /// The cover of a product of extents `m`, `n`, `k` by `2^warp_bits` warps; `None` where the extents are no multiples
+    /// of the instruction's.
+    pub fn tiling(&self, extents: [u32; 3], warp_bits: u32) -> Option<Tiling> {
+        if extents.iter().zip(self.extents).any(|(&tile, own)| tile % own != 0) {
+            return None;
+        }
+        let [m, n, k] = extents;
+        let mut warps = Vec::new();
+        // What one warp computes is halved along its longer side, so that it reads the fewest rows and columns.
+        let (mut rows, mut columns) = (m, n);
+        for _ in 0..warp_bits {
+            let (down, across) = (rows > self.extents[0], columns > self.extents[1]);
+            if down && (rows >= columns || !across) {
+                rows /= 2;
+                warps.push(Bit::Row(rows));
+            } else if across {
+                columns /= 2;
+                warps.push(Bit::Column(columns));
+            } else {
+                warps.push(Bit::Free);
+            }
+        }
+        let keep = |kept: fn(&Bit) -> bool| -> Vec<Bit> {
+            warps.iter().map(|bit| if kept(bit) { *bit } else { Bit::Free }).collect()
+        };
+        let [own_m, own_n, own_k] = self.extents;
+        Some(Tiling {
+            a: self.a.tiled([own_m, own_k], [rows, k], [m, k], &keep(|bit| matches!(bit, Bit::Row(_)))),
+            b: self.b.tiled([own_k, own_n], [k, columns], [k, n], &keep(|bit| matches!(bit, Bit::Column(_)))),
+            c: self.c.tiled([own_m, own_n], [rows, columns], [m, n], &warps),
+            fragments: [rows / own_m, columns / own_n, k / own_k],
+        })
+    }
+}
+
+/// The first instruction for a product of these element types (of the operands, of the sums), precision and extents, and
+/// the product's cover by `2^warp_bits` warps.
+pub fn choose(
+    matrices: &'static [Matrix],
+    [operand, sum]: [DType; 2],
+    precision: Precision,
+    extents: [u32; 3],
+    warp_bits: u32,
+) -> Option<(&'static Matrix, Tiling)> {
+    // What is exact serves every precision; what rounds, those that ask for it.
+    let fits = |m: &&Matrix| m.precision == Precision::Ieee || precision != Precision::Ieee;
+    let typed = matrices.iter().filter(|m| m.operand == operand && m.sum == sum).filter(fits);
+    typed.filter_map(|matrix| Some((matrix, matrix.tiling(extents, warp_bits)?))).next()
+}
+
+impl Fragment {
+    /// The layout of a tile of extents `whole`, of which one warp holds `part` in fragments of extents `own`.
+    fn tiled(&self, own: [u32; 2], part: [u32; 2], whole: [u32; 2], warps: &[Bit]) -> Layout {
+        let coordinate = |bit: &Bit| match *bit {
+            Bit::Row(rows) => rows * whole[1],
+            Bit::Column(columns) => columns,
+            Bit::Free => 0,
+        };
+        let doubling =
+            |axis: usize| std::iter::successors(Some(own[axis]), |x| Some(x * 2)).take_while(move |&x| x < part[axis]);
+        let across = doubling(1).map(Bit::Column);
+        let down = doubling(0).map(Bit::Row);
+        let register: Vec<Bit> = self.register.iter().copied().chain(across).chain(down).collect();
+        let linear = |bits: &[Bit]| Linear::new(bits.iter().map(coordinate));
+        Layout { shape: whole[..].into(), register: linear(&register), lane: linear(self.lane), warp: linear(warps) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Bit::{Column, Row};
+
+    /// A toy: 2×2×2 on four lanes.
+    const TOY: Matrix = Matrix {
+        name: "toy",
+        operand: DType::F16,
+        sum: DType::F32,
+        precision: Precision::Ieee,
+        extents: [2, 2, 2],
+        a: Fragment { register: &[], lane: &[Row(1), Column(1)] },
+        b: Fragment { register: &[Row(1)], lane: &[Column(1), Bit::Free] },
+        c: Fragment { register: &[], lane: &[Column(1), Row(1)] },
+    };
+
+    #[test]
+    fn fragments_follow_one_another_row_by_row() {
+        let tiling = TOY.tiling([4, 2, 8], 0).unwrap();
+        assert_eq!(tiling.a.to_string(), "register [2 4 16] lane [8 1]");
+        assert_eq!(tiling.b.to_string(), "register [2 4 8] lane [1 0]");
+        assert_eq!(tiling.c.to_string(), "register [4] lane [1 2]");
+        assert_eq!(tiling.fragments, [2, 1, 4]);
+    }
+
+    #[test]
+    fn warps_halve_the_longer_side_and_share_what_they_both_read() {
+        let tiling = TOY.tiling([8, 8, 2], 2).unwrap();
+        assert_eq!(tiling.fragments, [2, 2, 1]);
+        assert_eq!(tiling.c.to_string(), "register [2 16] lane [1 8] warp [32 4]");
+        assert_eq!(tiling.a.to_string(), "register [4] lane [2 1] warp [8 0]");
+        assert_eq!(tiling.b.to_string(), "register [8 2] lane [1 0] warp [0 4]");
+    }
+
+    #[test]
+    fn warps_that_find_nothing_to_do_repeat_what_others_do() {
+        let tiling = TOY.tiling([4, 2, 2], 2).unwrap();
+        assert_eq!(tiling.c.to_string(), "register [] lane [1 2] warp [4 0]");
+    }
+
+    #[test]
+    fn other_extents_have_no_cover() {
+        assert_eq!(TOY.tiling([4, 1, 2], 0), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! Matrix products by a target's matrix instructions: the same loop for all of them.
+//!
+//! The target's [`Spec`](crate::spec::Spec) says which instructions there are and where they want their operands
+//! ([`crate::layout::fragment`]), [`Emit::multiply`] emits one.  Operands are brought there like any other value that is
+//! wanted in another layout.  Each accumulator takes its terms in ascending order of k; in which order one instruction
+//! adds its own is the hardware's affair.
+//!
+//! [`Emit::multiply`]: super::Emit::multiply
+
+use super::ir::Any;
+use super::lower::Lower;
+use super::value::{Reg, Tile};
+use crate::layout::Layout;
+use crate::layout::fragment::{Matrix, Tiling};
+use crate::tile::{Precision, Value};
+
+impl<'c> Lower<'_, 'c> {
+    /// `a·b + acc` in fragments; the result lies as the instruction leaves it.
+    pub fn matrix_product(
+        &mut self,
+        args: &[Value],
+        matrix: &Matrix,
+        tiling: &Tiling,
+        precision: Precision,
+    ) -> Tile<'c> {
+        let [a, b] = [(args[0], &tiling.a), (args[1], &tiling.b)].map(|(x, layout)| self.registers(x, layout));
+        let mut sums = self.registers(args[2], &tiling.c);
+        let round = |l: &Self, xs: &[Any<'c>]| -> Vec<Any<'c>> { xs.iter().map(|&x| l.tf32(x)).collect() };
+        if matrix.precision == Precision::Ieee {
+            self.multiply_fragments(matrix, tiling, &a, &b, &mut sums);
+        } else {
+            let (a_head, b_head) = (round(self, &a), round(self, &b));
+            if precision == Precision::Tf32x3 {
+                let [a_tail, b_tail] = [&a, &b].map(|xs| xs.iter().map(|&x| self.tf32_tail(x)).collect::<Vec<_>>());
+                self.multiply_fragments(matrix, tiling, &a_tail, &b_head, &mut sums);
+                self.multiply_fragments(matrix, tiling, &a_head, &b_tail, &mut sums);
+            }
+            self.multiply_fragments(matrix, tiling, &a_head, &b_head, &mut sums);
+        }
+        Tile { layout: tiling.c.clone(), regs: sums.into_iter().map(Reg::Vector).collect() }
+    }
+
+    /// All products of fragments, the terms one after the other.
+    fn multiply_fragments(&self, matrix: &Matrix, tiling: &Tiling, a: &[Any<'c>], b: &[Any<'c>], sums: &mut [Any<'c>]) {
+        let [down, across, terms] = tiling.fragments.map(|n| n as usize);
+        let [size_a, size_b, size_c] =
+            [a.len() / (down * terms), b.len() / (terms * across), sums.len() / (down * across)];
+        for l in 0..terms {
+            for i in 0..down {
+                for j in 0..across {
+                    let a = &a[(i * terms + l) * size_a..][..size_a];
+                    let b = &b[(l * across + j) * size_b..][..size_b];
+                    let c = &mut sums[(i * across + j) * size_c..][..size_c];
+                    let next = self.emit.multiply(self.ir, matrix, a, b, c);
+                    c.copy_from_slice(&next);
+                }
+            }
+        }
+    }
+
+    /// The elements of a value in a layout, register by register.
+    fn registers(&mut self, x: Value, layout: &Layout) -> Vec<Any<'c>> {
+        let tile = self.tile(x, layout);
+        tile.regs.iter().map(|&reg| self.vector(layout, reg)).collect()
+    }
+}
