@@ -210,7 +210,7 @@ impl Assignment {
             (Op::Dot(precision), Some(a), Some(r)) => {
                 let (a, sums) = (program.ty(a), program.ty(r));
                 let extents = [sums.shape[0], sums.shape[1], a.shape[1]];
-                match choose(self.matrices, [a.dtype, sums.dtype], *precision, extents, 0) {
+                match choose(self.matrices, [a.dtype, sums.dtype], *precision, extents, self.warp_bits) {
                     Some((_, tiling)) => tiling.c,
                     None => self.of_shape(&sums.shape),
                 }

@@ -34,7 +34,9 @@ impl<'c> Lower<'_, 'c> {
                 let kept = layout.register.bases().iter().enumerate().filter(|&(j, _)| j != i).map(|(_, &b)| b);
                 layout.register = Linear::new(kept);
             } else if let Some(i) = owner(&layout.lane) {
-                let from: Vec<u32> = (0..1u32 << layout.lane.bits()).map(|l| l | 1 << i).collect();
+                // Where lanes are threads, exchanging the halves is one instruction.
+                let from = |l: u32| if self.thread().is_some() { l ^ 1 << i } else { l | 1 << i };
+                let from: Vec<u32> = (0..1u32 << layout.lane.bits()).map(from).collect();
                 let registers = 0..1usize << layout.register.bits();
                 let halves: Vec<Vec<Reg<'c>>> = registers
                     .map(|r| {

@@ -28,6 +28,7 @@ pub fn spec(name: &str, ptx_version: u32) -> Option<Spec> {
         tile: 512,
         load_bytes: 16,
         shared_bytes,
+        matrices: &[],
         triple: "nvptx64-nvidia-cuda".into(),
         cpu: name.into(),
         features: format!("+ptx{ptx_version}"),
