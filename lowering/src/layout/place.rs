@@ -126,6 +126,16 @@ impl Layout {
         self.mapped(shape, &drop)
     }
 
+    /// A layout whose warps do not share an axis: itself, or one in which every warp holds the whole tile.
+    pub fn within_warps(&self, axis: usize) -> Layout {
+        if self.warp.bases().iter().all(|&b| self.along(b, axis) == 0) {
+            return self.clone();
+        }
+        let mut whole = Layout::row_major(&self.shape, self.lane.bits(), 0);
+        whole.warp = Linear::new(self.warp.bases().iter().map(|_| 0));
+        whole
+    }
+
     /// The layout of an operand of `broadcast`: the axes where `shape` has extent 1 are squeezed to one element.
     pub fn squeezed(&self, shape: &[u32]) -> Layout {
         let mut layout = self.clone();

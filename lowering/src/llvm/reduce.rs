@@ -13,7 +13,8 @@ impl<'c> Lower<'_, 'c> {
     /// One result per operand.
     pub fn reduce(&mut self, args: &[Value], results: &[Value], axis: u8, combine: Block) {
         let mut layout = self.layouts[args[0]].clone();
-        if !layout.register.bases().iter().chain(layout.lane.bases()).all(|b| b.count_ones() <= 1) {
+        let mut bases = layout.register.bases().iter().chain(layout.lane.bases()).chain(layout.warp.bases());
+        if !bases.all(|b| b.count_ones() <= 1) {
             layout = Layout::row_major(&layout.shape, layout.lane.bits(), layout.warp.bits());
         }
         let sliced = layout.sliced(axis as usize);
@@ -49,8 +50,20 @@ impl<'c> Lower<'_, 'c> {
                 vacant = true;
                 let freed = layout.lane.bases().iter().enumerate().map(|(j, &b)| if j == i { 0 } else { b });
                 layout.lane = Linear::new(freed);
+            } else if let (Some(i), Some(thread)) = (owner(&layout.warp), self.thread()) {
+                let registers = 0..1usize << layout.register.bits();
+                let halves: Vec<Vec<Reg<'c>>> = registers
+                    .map(|r| {
+                        let sides = tiles.iter().map(|t| self.halves_of_warps(thread, &layout, t[r], i as u32));
+                        let (left, right): (Vec<Reg<'c>>, Vec<Reg<'c>>) = sides.unzip();
+                        self.combine(combine, &layout, &left, &right)
+                    })
+                    .collect();
+                tiles = transposed(halves, args.len());
+                let freed = layout.warp.bases().iter().enumerate().map(|(j, &b)| if j == i { 0 } else { b });
+                layout.warp = Linear::new(freed);
             } else {
-                panic!("bug in the lowering: bit {bit} is in no register and no lane");
+                panic!("bug in the lowering: bit {bit} is in no register, no lane and no warp");
             }
         }
         let used =

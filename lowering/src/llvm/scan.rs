@@ -8,8 +8,8 @@ use crate::tile::{Block, Value};
 impl<'c> Lower<'_, 'c> {
     /// One result per operand; `reverse` runs from the end, `x[i] = x[i + d] ∘ x[i]`.
     pub fn scan(&mut self, args: &[Value], results: &[Value], axis: u8, reverse: bool, combine: Block) {
-        let layout = self.layouts[args[0]].clone();
         let axis = axis as usize;
+        let layout = self.layouts[args[0]].within_warps(axis);
         let (extent, step) = (layout.shape[axis], 1u32 << layout.axis_bits(axis).start);
         let lanes = 0..1u32 << layout.lane.bits();
         let tiles = args.iter().map(|&a| self.tile(a, &layout).regs);
@@ -63,7 +63,9 @@ impl<'c> Lower<'_, 'c> {
             distance *= 2;
         }
         for (&result, regs) in results.iter().zip(tiles) {
-            self.tiles.insert(result, Tile { layout: layout.clone(), regs });
+            let home = self.layouts[result].clone();
+            let tile = self.convert(&Tile { layout: layout.clone(), regs }, &home);
+            self.tiles.insert(result, tile);
         }
     }
 }

@@ -212,6 +212,29 @@ impl<'c> Lower<'_, 'c> {
         }
     }
 
+    /// What the warps with bit `bit` of their number clear, and those with it set, hold of a register: in every warp both,
+    /// its own and that of its partner.
+    pub fn halves_of_warps(&self, thread: Thread<'c>, layout: &Layout, x: Reg<'c>, bit: u32) -> (Reg<'c>, Reg<'c>) {
+        let ir = self.ir;
+        let x = self.first(x);
+        let dtype = same_bits(x.get_type());
+        let (lanes, warps) = (1u32 << layout.lane.bits(), 1u32 << layout.warp.bits());
+        let base = self.emit.scratch(ir, dtype.bytes() as u32 * lanes * warps);
+        let place = |warp: Any<'c>| {
+            let before = ir.binary(I::Mul, warp, ir.i32(lanes));
+            self.emit.address(ir, base, dtype, ir.binary(I::Or, before, thread.lane))
+        };
+        self.emit.barrier(ir);
+        ir.store(place(thread.warp), self.as_stored(dtype, x), dtype.bytes() as u32);
+        self.emit.barrier(ir);
+        let partner = ir.binary(I::Xor, thread.warp, ir.i32(1 << bit));
+        let other = ir.load(ir.memory_type(dtype), place(partner), dtype.bytes() as u32);
+        let other = self.as_register(dtype, other);
+        let set = ir.binary(I::And, thread.warp, ir.i32(1 << bit));
+        let set = ir.icmp(IntPredicate::NE, set, ir.i32(0));
+        (Reg::Vector(ir.select(set, other, x)), Reg::Vector(ir.select(set, x, other)))
+    }
+
     /// Writes a tile to scratch memory in row-major order; all threads of the program see it.
     pub fn share(
         &self,

@@ -4,6 +4,8 @@ pub mod host;
 pub mod interp;
 pub mod nvidia;
 
+#[cfg(test)]
+mod emulated;
 mod module;
 
 pub use module::{Error, See};

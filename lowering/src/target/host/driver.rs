@@ -220,6 +220,17 @@ impl Kernel {
         &self.code.symbol
     }
 
+    /// Runs one thread of a kernel whose lanes are threads; see [`emulated`](crate::target::emulated).
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch`](Kernel::launch); `params` ends with the thread's place and its neighbours.
+    #[cfg(test)]
+    pub(in crate::target) unsafe fn call(&self, params: &[u64], ids: &[u32; 7], status: &AtomicU32) {
+        // SAFETY: as the caller promises.
+        unsafe { (self.code.entry)(params.as_ptr(), ids.as_ptr(), status.as_ptr()) }
+    }
+
     /// Runs every program of a grid on a pool and returns when all are done.  `status` gets the code of the first
     /// failed check, unless it holds one already.
     ///

@@ -47,6 +47,12 @@ pub fn spec() -> Spec {
 }
 
 impl Compiler {
+    /// Prepares LLVM for code of this processor.
+    #[cfg(test)]
+    pub(in crate::target) fn initialise() {
+        initialise();
+    }
+
     /// A compiler for a processor.
     pub fn new(spec: &Spec) -> Compiler {
         Compiler { spec: spec.clone() }

@@ -1,0 +1,112 @@
+//! Compiles programs for the emulated GPU and runs each lane on a thread.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use inkwell::context::Context;
+
+use super::emit::{Emulated, SLOTS};
+use crate::llvm::{Ir, lower_body};
+use crate::passes;
+use crate::spec::Spec;
+use crate::target::host::{Kernel, Object, load, spec as processor};
+use crate::target::module;
+use crate::tile::Program;
+
+/// A program, loaded.
+pub struct Loaded {
+    kernel: Kernel,
+    scratch: u32,
+    lanes: u32,
+    warps: u32,
+}
+
+/// A GPU with few lanes, so that few threads have to meet.
+pub fn spec(lanes: u32, warps: u32) -> Spec {
+    Spec { name: "emulated".into(), lanes, warps, load_bytes: 16, ..processor() }
+}
+
+/// What the threads of a program share.
+struct Meeting {
+    warps: Vec<(Barrier, Vec<AtomicU32>)>,
+    all: Barrier,
+}
+
+extern "C" fn exchange(meeting: *const Meeting, warp: u32, lane: u32, word: u32, from: u32) -> u32 {
+    // SAFETY: the address is that of the meeting that outlives all threads.
+    let meeting = unsafe { &*meeting };
+    let (barrier, words) = &meeting.warps[warp as usize];
+    words[lane as usize].store(word, Relaxed);
+    barrier.wait();
+    let got = words[from as usize % words.len()].load(Relaxed);
+    barrier.wait();
+    got
+}
+
+extern "C" fn wait(meeting: *const Meeting) {
+    // SAFETY: as above.
+    unsafe { &*meeting }.all.wait();
+}
+
+/// Compiles and loads a program.
+pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
+    let mut native = program.clone();
+    passes::run(&mut native, &mut |_, _| {});
+    let context = Context::create();
+    let ir = Ir::new(&context, &program.name);
+    crate::target::host::Compiler::initialise();
+    let text = |error: module::Error| error.to_string();
+    let machine = module::machine(spec).map_err(text)?;
+    module::aim(&ir, spec, &machine);
+    let symbol = format!("kiln_{}", program.name);
+    let emulated = Emulated::begin(&ir, &native, &symbol);
+    lower_body(&ir, &emulated, &native, spec);
+    let scratch = emulated.end(&ir);
+    module::optimise(&ir, &machine, "function(early-cse<memssa>,gvn)", &native, &mut |_, _| {}).map_err(text)?;
+    let bytes = module::relocatable(&ir, &machine, &native).map_err(text)?;
+    let kernel = load(&Object { symbol, bytes }).map_err(text)?;
+    Ok(Loaded { kernel, scratch, lanes: spec.lanes, warps: spec.warps })
+}
+
+impl Loaded {
+    /// Runs all programs of a grid, one after the other, each on all of its threads; gives the code of a failed check.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Kernel::launch`].
+    pub unsafe fn launch(&self, grid: [u32; 3], params: &[u64]) -> u32 {
+        let threads = self.lanes * self.warps;
+        let words = || (0..self.lanes).map(|_| AtomicU32::new(0)).collect();
+        let meeting = Meeting {
+            warps: (0..self.warps).map(|_| (Barrier::new(self.lanes as usize), words())).collect(),
+            all: Barrier::new(threads as usize),
+        };
+        let scratch = vec![0u128; self.scratch as usize / 16 + 1];
+        let status = AtomicU32::new(0);
+        let run = |thread: u32| {
+            let own: [u64; SLOTS] = [
+                (thread % self.lanes).into(),
+                (thread / self.lanes).into(),
+                &raw const meeting as u64,
+                exchange as *const () as u64,
+                wait as *const () as u64,
+                scratch.as_ptr() as u64,
+            ];
+            let params: Vec<u64> = params.iter().copied().chain(own).collect();
+            for (z, y, x) in
+                (0..grid[2]).flat_map(|z| (0..grid[1]).flat_map(move |y| (0..grid[0]).map(move |x| (z, y, x))))
+            {
+                let ids = [x, x + 1, y, z, grid[0], grid[1], grid[2]];
+                // SAFETY: as the caller promises; what follows the parameters lives until all threads have ended.
+                unsafe { self.kernel.call(&params, &ids, &status) };
+                meeting.all.wait();
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..threads).for_each(|thread| {
+                scope.spawn(move || run(thread));
+            });
+        });
+        status.into_inner()
+    }
+}

@@ -1,0 +1,151 @@
+//! Answers to the questions of code generation.  The kernel has a processor's signature; behind its parameters' slots
+//! come the thread's lane and warp, the address of what the threads share, the addresses of the functions that exchange
+//! words and wait, and that of scratch memory.
+
+use std::cell::Cell;
+
+use inkwell::IntPredicate;
+use inkwell::values::{FunctionValue, InstructionValue, PointerValue};
+
+use crate::dtype::DType;
+use crate::llvm::address::{element_address, element_addresses};
+use crate::llvm::alias::Scopes;
+use crate::llvm::check::report;
+use crate::llvm::ir::{Any, Ir, built};
+use crate::llvm::{Emit, Thread};
+use crate::tile::{Param, ParamKind, Program};
+
+/// Slots behind those of the parameters.
+pub const SLOTS: usize = 6;
+
+pub(super) struct Emulated<'c> {
+    params: Vec<Any<'c>>,
+    ids: [Any<'c>; 6],
+    status: PointerValue<'c>,
+    thread: Thread<'c>,
+    shared: PointerValue<'c>,
+    exchange: PointerValue<'c>,
+    wait: PointerValue<'c>,
+    scratch: PointerValue<'c>,
+    scopes: Scopes<'c>,
+    taken: Cell<u32>,
+    most: Cell<u32>,
+}
+
+impl<'c> Emulated<'c> {
+    pub fn begin(ir: &Ir<'c>, program: &Program, symbol: &str) -> Emulated<'c> {
+        let c = ir.context;
+        let pointer = c.ptr_type(Default::default());
+        let function = ir.module.add_function(symbol, c.void_type().fn_type(&[pointer.into(); 3], false), None);
+        ir.builder.position_at_end(c.append_basic_block(function, "entry"));
+        let [slots, ids, status] = [0, 1, 2].map(|i| argument(function, i));
+        let int = c.i32_type();
+        let id = |i: u32| ir.load(int.into(), element_address(ir, int.into(), ids, ir.i32(i)), 4);
+        let slot = |i: u32| element_address(ir, c.i64_type().into(), slots, ir.i32(i));
+        let params = program.params.iter().map(|(param, data)| match data.kind {
+            ParamKind::Buffer { .. } => ir.load(pointer.into(), slot(param.as_u32()), 8),
+            ParamKind::Scalar { .. } => {
+                let x = ir.load(ir.memory_type(data.dtype), slot(param.as_u32()), 8);
+                if data.dtype == DType::Bool { ir.icmp(IntPredicate::NE, x, ir.int_like(x, 0)) } else { x }
+            }
+        });
+        let params: Vec<Any<'c>> = params.collect();
+        let first = params.len() as u32;
+        let number = |i: u32| ir.load(int.into(), slot(first + i), 8);
+        let address = |i: u32| ir.load(pointer.into(), slot(first + i), 8).into_pointer_value();
+        Emulated {
+            params,
+            ids: [0, 2, 3, 4, 5, 6].map(id),
+            status,
+            thread: Thread { lane: number(0), warp: number(1) },
+            shared: address(2),
+            exchange: address(3),
+            wait: address(4),
+            scratch: address(5),
+            scopes: Scopes::new(ir, program),
+            taken: Cell::new(0),
+            most: Cell::new(0),
+        }
+    }
+
+    /// Ends the function; gives the bytes of scratch memory that it uses.
+    pub fn end(self, ir: &Ir<'c>) -> u32 {
+        built(ir.builder.build_return(None));
+        self.most.get()
+    }
+}
+
+fn argument<'c>(function: FunctionValue<'c>, i: u32) -> PointerValue<'c> {
+    function.get_nth_param(i).expect("three arguments").into_pointer_value()
+}
+
+impl<'c> Emit<'c> for Emulated<'c> {
+    fn width(&self) -> u32 {
+        1
+    }
+
+    fn program_id(&self, _ir: &Ir<'c>, axis: u8) -> Any<'c> {
+        self.ids[axis as usize]
+    }
+
+    fn num_programs(&self, _ir: &Ir<'c>, axis: u8) -> Any<'c> {
+        self.ids[axis as usize + 3]
+    }
+
+    fn scalar(&self, _ir: &Ir<'c>, param: Param) -> Any<'c> {
+        self.params[param.as_u32() as usize]
+    }
+
+    fn buffer(&self, _ir: &Ir<'c>, param: Param) -> PointerValue<'c> {
+        self.params[param.as_u32() as usize].into_pointer_value()
+    }
+
+    fn address(&self, ir: &Ir<'c>, base: PointerValue<'c>, dtype: DType, offset: Any<'c>) -> PointerValue<'c> {
+        element_address(ir, ir.memory_type(dtype), base, offset)
+    }
+
+    fn addresses(&self, ir: &Ir<'c>, base: PointerValue<'c>, dtype: DType, offsets: Any<'c>) -> Any<'c> {
+        element_addresses(ir, ir.memory_type(dtype), base, offsets)
+    }
+
+    fn scratch(&self, ir: &Ir<'c>, bytes: u32) -> PointerValue<'c> {
+        let start = self.taken.get();
+        self.taken.set(start + bytes.next_multiple_of(16));
+        self.most.set(self.most.get().max(self.taken.get()));
+        element_address(ir, ir.context.i8_type().into(), self.scratch, ir.i32(start))
+    }
+
+    fn end_of_instruction(&self) {
+        self.taken.set(0);
+    }
+
+    fn harmless(&self) -> PointerValue<'c> {
+        self.scratch
+    }
+
+    fn check(&self, ir: &Ir<'c>, condition: Any<'c>, code: u32) {
+        report(ir, self.status, condition, code);
+    }
+
+    fn tag(&self, _ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {
+        self.scopes.tag(inst, param);
+    }
+
+    fn thread(&self, _ir: &Ir<'c>) -> Option<Thread<'c>> {
+        Some(self.thread)
+    }
+
+    fn word_of_lane(&self, ir: &Ir<'c>, word: Any<'c>, from: Any<'c>) -> Any<'c> {
+        let (int, pointer) = (ir.context.i32_type(), ir.context.ptr_type(Default::default()));
+        let ty = int.fn_type(&[pointer.into(), int.into(), int.into(), int.into(), int.into()], false);
+        let Thread { lane, warp } = self.thread;
+        let args = [self.shared.into(), warp.into(), lane.into(), word.into(), from.into()];
+        let call = built(ir.builder.build_indirect_call(ty, self.exchange, &args, ""));
+        call.try_as_basic_value().basic().expect("a word")
+    }
+
+    fn barrier(&self, ir: &Ir<'c>) {
+        let ty = ir.context.void_type().fn_type(&[ir.context.ptr_type(Default::default()).into()], false);
+        built(ir.builder.build_indirect_call(ty, self.wait, &[self.shared.into()], ""));
+    }
+}

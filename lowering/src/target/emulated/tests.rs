@@ -1,0 +1,110 @@
+//! Lanes that are threads give what the interpreter gives: on random programs, bit for bit, NaNs alike.
+
+use proptest::prelude::*;
+
+use super::driver::{compile, spec};
+use crate::dtype::DType;
+use crate::op::Pointwise;
+use crate::op::pointwise::Lower;
+use crate::tile::arbitrary::{Case, Data, Features, program};
+
+/// A piece of an aligned buffer.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Line([u8; 64]);
+
+/// Lanes and warps of the machines.
+const MACHINES: [(u32, u32); 3] = [(8, 1), (4, 2), (2, 4)];
+
+fn run(case: &Case, (lanes, warps): (u32, u32)) -> Result<(Vec<Data>, u32), String> {
+    let kernel = compile(&case.program, &spec(lanes, warps))?;
+    let aligned = |d: &Data| match d {
+        Data::Scalar(_) => Vec::new(),
+        Data::Buffer(bytes) => {
+            let mut lines = vec![Line([0xa5; 64]); bytes.len() / 64 + 2];
+            bytes.iter().enumerate().for_each(|(i, &byte)| lines[i / 64].0[i % 64] = byte);
+            lines
+        }
+    };
+    let mut homes: Vec<Vec<Line>> = case.args.iter().map(aligned).collect();
+    let slot = |(d, home): (&Data, &mut Vec<Line>)| match d {
+        Data::Scalar(bits) => *bits,
+        Data::Buffer(_) => home.as_mut_ptr() as u64,
+    };
+    let params: Vec<u64> = case.args.iter().zip(&mut homes).map(slot).collect();
+    // SAFETY: every slot is a scalar or the address of a buffer in `homes`; the interpreter has run the same program on
+    // buffers of these lengths and found no access outside.
+    let code = unsafe { kernel.launch(case.grid, &params) };
+    let mut data = case.args.clone();
+    for (d, home) in data.iter_mut().zip(&homes) {
+        let Data::Buffer(bytes) = d else { continue };
+        let byte = |i: usize| home[i / 64].0[i % 64];
+        (0..bytes.len()).for_each(|i| bytes[i] = byte(i));
+        if let Some(i) = (bytes.len()..home.len() * 64).find(|&i| byte(i) != 0xa5) {
+            return Err(format!("wrote behind a buffer of {} bytes, at {i}", bytes.len()));
+        }
+    }
+    Ok((data, code))
+}
+
+fn agrees(case: &Case, machine: (u32, u32)) -> Result<(), String> {
+    let (want, report) = case.interpret(&case.program).map_err(|fault| format!("the interpreter: {fault}"))?;
+    let (got, code) = run(case, machine)?;
+    if let Some(difference) = case.difference(&want, &got) {
+        return Err(format!("interpreter and threads differ: {difference}"));
+    }
+    let expected = report.checks.iter().any(|&c| c != 0);
+    if expected != (code != 0) || code != 0 && !report.checks.contains(&code) {
+        return Err(format!("checks {:?}, the threads report {code}", report.checks));
+    }
+    Ok(())
+}
+
+fn check(seed: u64, features: &Features) -> Result<(), TestCaseError> {
+    let machine = MACHINES[(seed % 3) as usize];
+    if agrees(&program(seed, features), machine).is_ok() {
+        return Ok(());
+    }
+    for steps in 0..=features.steps {
+        let case = program(seed, &Features { steps, ..features.clone() });
+        if let Err(error) = agrees(&case, machine) {
+            let text =
+                format!("seed {seed}, {steps} steps, {machine:?}: {error}\ngrid {:?}\n{}", case.grid, case.program);
+            return Err(TestCaseError::fail(text));
+        }
+    }
+    Ok(())
+}
+
+fn simple_rows() -> Vec<Pointwise> {
+    Pointwise::ALL.iter().copied().filter(|op| matches!(op.row().lower, Lower::Native)).collect()
+}
+
+/// The files that the interpreter's tests keep.
+#[test]
+fn files_give_the_same_here() {
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "tile") {
+            let case = Case::read(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            for machine in MACHINES {
+                agrees(&case, machine).unwrap_or_else(|e| panic!("{}, {machine:?}: {e}", path.display()));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    #[test]
+    fn few_types(seed: u64) {
+        let dtypes = vec![DType::F32, DType::I32, DType::Bool, DType::F16];
+        check(seed, &Features { dtypes, rows: simple_rows(), elements: 128, ..Features::default() })?;
+    }
+
+    #[test]
+    fn all_types(seed: u64) {
+        check(seed, &Features { rows: simple_rows(), elements: 64, ..Features::default() })?;
+    }
+}
