@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kiln_lowering::graph::arbitrary::{Case, Draws};
 use kiln_lowering::graph::{Array, Graph, Node, NodeData, Op, oracle, verify};
-use kiln_lowering::schedule::{Options, plan};
+use kiln_lowering::schedule::{Grain, Options, plan};
 
 use crate::execute::execute;
 use crate::layouts::{Laid, Lay, lay};
@@ -47,7 +47,7 @@ impl Setting {
         let inputs: Vec<Laid> = case.inputs.iter().map(|input| lay(input, self.lay, &mut draws)).collect();
         let data: Vec<_> = inputs.iter().map(|laid| laid.data.clone()).collect();
         let gemm_from = self.library.then_some(1);
-        let planned = plan(graph, &data, &Options { fuse, gemm_from, programs: 4 });
+        let planned = plan(graph, &data, &Options { fuse, gemm_from, grain: Grain::of_vectors(4) });
         let outputs: Vec<&NodeData> = graph.outputs.iter().map(|&n| &graph.nodes[n]).collect();
         execute(&planned, &inputs, &case.slots, &outputs, machine)
     }

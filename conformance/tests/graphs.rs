@@ -8,7 +8,7 @@ use kiln_conformance::ladder::{Setting, assert_case};
 use kiln_conformance::report;
 use kiln_lowering::graph::arbitrary::{Case, Draws, Fill, fill};
 use kiln_lowering::graph::{Graph, Op, verify};
-use kiln_lowering::schedule::{InputData, Layout, Options, Step, plan};
+use kiln_lowering::schedule::{Grain, InputData, Layout, Options, Step, plan};
 
 const MARK: &str = "# plan: ";
 
@@ -25,7 +25,11 @@ fn steps(graph: &Graph) -> Vec<String> {
         buffer_len: data.len(),
         donated: false,
     });
-    let plan = plan(graph, &inputs.collect::<Vec<_>>(), &Options { fuse: true, gemm_from: Some(1), programs: 4 });
+    let plan = plan(
+        graph,
+        &inputs.collect::<Vec<_>>(),
+        &Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) },
+    );
     let text = |step: &Step| match step {
         Step::Launch { rows, .. } => Some(format!("launch {}", rows.join(" "))),
         Step::Gemm(g) => Some(format!("gemm {}x{}x{}", g.m, g.n, g.k)),

@@ -7,10 +7,10 @@ use kiln_lowering::graph::array::Array;
 use kiln_lowering::graph::oracle;
 use kiln_lowering::graph::{Graph, Reduction, number};
 use kiln_lowering::op::Pointwise;
-use kiln_lowering::schedule::{InputData, Layout, Options, execute};
+use kiln_lowering::schedule::{Grain, InputData, Layout, Options, execute};
 
 fn run(case: &Case, fuse: bool, rewrite: bool) -> Result<Vec<Array>, String> {
-    let options = Options { fuse, gemm_from: None, programs: 3 };
+    let options = Options { fuse, gemm_from: None, grain: Grain::of_vectors(3) };
     execute::run(&case.graph, (&case.inputs, &case.slots), &options, rewrite).map_err(|e| e.to_string())
 }
 
@@ -64,7 +64,7 @@ fn results_take_an_operands_place_only_once_it_is_read() {
     let graph: Graph = text.parse().unwrap();
     let inputs = [2, 3].map(|k| Array::from_fn(DType::F32, &[70], |i| (0.1 * (i * k % 7) as f32).to_bits().into()));
     let run = |fuse| {
-        let options = Options { fuse, gemm_from: None, programs: 3 };
+        let options = Options { fuse, gemm_from: None, grain: Grain::of_vectors(3) };
         execute::run(&graph, (&inputs, &[]), &options, false).unwrap()
     };
     assert_eq!(run(true), run(false));
@@ -87,7 +87,7 @@ fn scatters_outside_are_reported_and_write_nothing() {
         for wrong in [4, -1, 1 << 40] {
             let index = Array::from_ints(DType::I64, &[3], &[1, wrong, 2]);
             let floats = |n: u64| Array::from_fn(DType::F32, &[n], |i| (i as f32).to_bits().into());
-            let options = Options { fuse: true, gemm_from: None, programs: 3 };
+            let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(3) };
             let got = execute::run(&graph, (&[floats(4), index, floats(3)], &[]), &options, false);
             assert!(matches!(got, Err(execute::Error::Check(_))), "{update} at {wrong}: {got:?}");
         }
@@ -95,7 +95,7 @@ fn scatters_outside_are_reported_and_write_nothing() {
 }
 
 fn planned(graph: &Graph, inputs: &[Array], programs: u32) -> (String, Array) {
-    let options = Options { fuse: true, gemm_from: None, programs };
+    let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(programs) };
     let data = inputs.iter().map(|x| InputData {
         layout: Layout::contiguous(&x.dims),
         buffer_len: x.bits.len() as u64,
@@ -227,7 +227,7 @@ fn products_in_their_readers_order_and_windows_in_one_kernel_change_no_bit() {
         let mut draws = Draws::new(5);
         let inputs: Vec<Array> = inputs.map(|d| fill(&mut draws, d.dtype, &d.dims, Fill::Ordinary)).collect();
         let run = |fuse| {
-            let options = Options { fuse, gemm_from: Some(1), programs: 3 };
+            let options = Options { fuse, gemm_from: Some(1), grain: Grain::of_vectors(3) };
             execute::run(&graph, (&inputs, &[]), &options, true).expect("nothing can fail")
         };
         for (fused, apart) in run(true).iter().zip(&run(false)) {

@@ -3,10 +3,10 @@
 use kiln_lowering::DType;
 use kiln_lowering::graph::{Array, Graph};
 use kiln_lowering::op::Pointwise;
-use kiln_lowering::schedule::{Options, execute};
+use kiln_lowering::schedule::{Grain, Options, execute};
 
 fn run(graph: &Graph, inputs: &[Array], rewrite: bool) -> Array {
-    let options = Options { fuse: true, gemm_from: None, programs: 3 };
+    let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(3) };
     execute::run(graph, (inputs, &[]), &options, rewrite).unwrap().remove(0)
 }
 
@@ -99,7 +99,7 @@ fn another_number_of_rows_is_the_same_program() {
             buffer_len: dims[0] * dims[1],
             donated: false,
         };
-        let options = Options { fuse: true, gemm_from: None, programs: 3 };
+        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(3) };
         let plan = kiln_lowering::schedule::plan(&g, &[data([m, k]), data([k, 40])], &options);
         assert_eq!(plan.programs.len(), 1);
         plan.programs[0].to_string()

@@ -5,9 +5,9 @@ use kiln_lowering::graph::array::Array;
 use kiln_lowering::graph::oracle;
 use kiln_lowering::graph::{Graph, Node, Reduction};
 use kiln_lowering::op::Pointwise;
-use kiln_lowering::schedule::{InputData, Layout, Options, Step, execute, plan};
+use kiln_lowering::schedule::{Grain, InputData, Layout, Options, Step, execute, plan};
 
-const OPTIONS: Options = Options { fuse: true, gemm_from: None, programs: 4 };
+const OPTIONS: Options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
 
 /// Numbers of both signs with some that are equal; every seventh row or so of something special.
 fn terms(dtype: DType, rows: u64, terms: u64, special: bool) -> Array {

@@ -150,6 +150,7 @@ mod tests {
     use super::*;
     use kiln_lowering::DType;
     use kiln_lowering::op::Pointwise;
+    use kiln_lowering::schedule::Grain;
     use kiln_lowering::schedule::{self, Layout};
 
     /// `cargo x explain` and others read these keys: they stay.
@@ -167,7 +168,7 @@ mod tests {
             donated: false,
         };
         let inputs = [input(&[8, 32]), input(&[32, 16])];
-        let options = Options { fuse: true, gemm_from: Some(1), programs: 4 };
+        let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
         let plan = schedule::plan(&graph, &inputs, &options);
         let effort = Effort { compiled: 1, cache_hits: 0, nanos: 2_000_000 };
         let told = described(3, (&graph, &ops), &plan, &explain(&graph, &inputs, &options), effort);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use kiln_lowering::graph::{Node, Op};
-use kiln_lowering::schedule::{InputData, Options, Step};
+use kiln_lowering::schedule::{Grain, InputData, Options, Step};
 
 use super::execute::{self, Broken, Outcome};
 use super::explain;
@@ -93,10 +93,10 @@ impl Runner {
         let options = Options {
             fuse: work.fuse,
             gemm_from: (!work.strict).then_some(GEMM_FROM),
-            programs: match self.kernels.engine {
+            grain: Grain::of_vectors(match self.kernels.engine {
                 Engine::Host { .. } => knobs.threads as u32 * 8,
                 Engine::Interp => 8,
-            },
+            }),
         };
         let (ready, effort) = self.plans.get(&mut self.kernels, (work.hash, &work.graph), &inputs, &options);
         if let Some(effort) = effort.filter(|_| explain::wanted()) {

@@ -5,7 +5,7 @@ use kiln_lowering::DType;
 use kiln_lowering::graph::Graph;
 use kiln_lowering::op::Pointwise;
 use kiln_lowering::pipeline;
-use kiln_lowering::schedule::{Arg, InputData, Layout, Options, Plan, Step};
+use kiln_lowering::schedule::{Arg, Grain, InputData, Layout, Options, Plan, Step};
 
 /// What devices align buffers to.
 const ALIGNMENT: usize = 64;
@@ -51,7 +51,7 @@ impl Kernel {
         let result = graph.map(op, &operands);
         graph.outputs.push(result);
         let input = InputData { layout: Layout::contiguous(&dims), buffer_len: len as u64, donated: false };
-        let options = Options { fuse: true, gemm_from: None, programs: 1 };
+        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(1) };
         let plan = pipeline::plan(&graph, &vec![input; operands.len()], &options);
         if plan.steps.iter().filter(|step| matches!(step, Step::Launch { .. })).count() != 1 {
             return Err(format!("{}: wanted one launch, got {:?}", op.row().name, plan.steps));

@@ -22,7 +22,7 @@ const NARROW: u64 = 1 << 31;
 
 /// Plans the run of a graph whose inputs lie as `inputs` say.
 pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {
-    let simple = simplify(graph, options.programs);
+    let simple = simplify(graph, options.grain.programs);
     assemble(&groups(simple, inputs, options), inputs, options).0
 }
 
@@ -104,13 +104,13 @@ impl<'a> Assembler<'a> {
                 let mut body = body.as_ref().clone();
                 body.stores.retain(|s| self.wanted.contains(&s.node));
                 let inplace = self.inplace(at, &body);
-                self.launch(emit::fused::emit(graph, &body, &inplace, options.programs, index), self.rows(roots));
+                self.launch(emit::fused::emit(graph, &body, &inplace, options.grain, index), self.rows(roots));
             }
             Work::Looped { root, body, initial } => {
                 if let Some(initial) = initial {
-                    self.launch(emit::fused::emit(graph, initial, &[], options.programs, index), vec!["copy"]);
+                    self.launch(emit::fused::emit(graph, initial, &[], options.grain, index), vec!["copy"]);
                 }
-                let passes = emit::looped::emit(graph, *root, body, options.programs, index);
+                let passes = emit::looped::emit(graph, *root, body, options.grain, index);
                 self.passes(passes, &self.rows(&[*root]));
             }
             Work::Gemm(node) => {

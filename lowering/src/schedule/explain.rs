@@ -95,7 +95,7 @@ impl Explanation {
 
 /// Explains the plan of a graph; step numbers are those of [`plan`](super::plan()).
 pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explanation {
-    let (simple, origins) = simplify_with_origins(graph, options.programs);
+    let (simple, origins) = simplify_with_origins(graph, options.grain.programs);
     let groups = fuse::groups(simple, inputs, options);
     let (plan, group_of_step) = assemble(&groups, inputs, options);
     let steps = last_steps(&plan, &group_of_step);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::graph::Reduction;
     use crate::op::Pointwise as P;
-    use crate::schedule::{self, Layout};
+    use crate::schedule::{self, Grain, Layout};
 
     /// A linear layer, its activation, and a softmax of it.
     fn layer() -> (Graph, Vec<InputData>, Options) {
@@ -211,7 +211,7 @@ mod tests {
             donated: false,
         };
         let inputs = vec![input(&[8, 32]), input(&[32, 16]), input(&[16])];
-        (g, inputs, Options { fuse: true, gemm_from: Some(1), programs: 4 })
+        (g, inputs, Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) })
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
             buffer_len: dims.iter().product(),
             donated: false,
         };
-        let options = Options { fuse: true, gemm_from: Some(1), programs: 4 };
+        let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
         let told = explain(&g, &[input(&[1000, 16]), input(&[7])], &options);
         let reads: Vec<u64> = told.steps[0].reads.iter().map(|v| v.bytes).collect();
         assert_eq!(reads, [7 * 16 * 4, 7 * 8]);

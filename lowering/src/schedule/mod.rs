@@ -7,6 +7,7 @@ pub mod execute;
 pub mod explain;
 pub mod expr;
 pub mod fuse;
+mod grain;
 pub mod group;
 pub mod looped;
 pub mod operands;
@@ -19,4 +20,5 @@ pub mod view;
 
 pub use assemble::plan;
 pub use explain::{Explanation, explain};
+pub use grain::Grain;
 pub use plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};

@@ -56,6 +56,7 @@ mod tests {
     use crate::DType;
     use crate::graph::Graph;
     use crate::op::Pointwise;
+    use crate::schedule::Grain;
 
     /// `x · wᵀ + bias` in f32 from 16-bit factors: the product reads the factors, and one kernel adds and rounds.
     #[test]
@@ -75,7 +76,7 @@ mod tests {
             buffer_len: dims.iter().product(),
             donated: false,
         });
-        let plan = plan(&g, &inputs, &Options { fuse: true, gemm_from: Some(1), programs: 4 });
+        let plan = plan(&g, &inputs, &Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) });
         let steps: Vec<&Step> = plan.steps.iter().filter(|s| !matches!(s, Step::Free(_))).collect();
         let [Step::Gemm(gemm), Step::Launch { .. }] = steps[..] else { panic!("{steps:?}") };
         assert_eq!((gemm.from, gemm.dtype), (DType::Bf16, DType::F32));

@@ -3,6 +3,8 @@
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 
+use super::grain::Grain;
+
 use crate::dtype::DType;
 use crate::graph::{Dims, Slot};
 use crate::tile::Program;
@@ -189,6 +191,6 @@ pub struct Options {
     pub fuse: bool,
     /// Products of at least this many multiplications go to the vendor's library; `None` for never.
     pub gemm_from: Option<u64>,
-    /// Number of programs wanted per launch, where the work allows it.
-    pub programs: u32,
+    /// How work is cut up.
+    pub grain: Grain,
 }

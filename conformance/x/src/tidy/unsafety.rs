@@ -97,7 +97,6 @@ mod tests {
         let text = "//! X.\n// unsafe in a comment\nlet a = unsafe { b() };";
         for (path, wanted) in [
             ("lowering/src/target/host/object.rs", vec![]),
-            ("lowering/src/llvm/address.rs", "asks LLVM for addresses"),
             ("lowering/src/target/host/pool.rs", vec![]),
             ("backend/src/run/memory/pool.rs", vec![]),
             ("lowering/src/target/object.rs", vec![3]),

@@ -3,10 +3,11 @@
 //!
 //! The operand's axis is called the *cross* axis; it becomes the domain's last and counts as walked, so that masks are
 //! kept apart by axis and what depends on one axis alone is computed once per row of a tile.  Programs take blocks of
-//! `BLOCK` × `BLOCK` points, in which lines of memory and pages are used up before others displace them.
+//! [`Grain::block`] × `block` points, in which lines of memory and pages are used up before others displace them.
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Expr, FIRST_GATHER};
+use super::super::grain::Grain;
 use super::super::group::Body;
 use super::WINDOW;
 use super::context::Emitter;
@@ -16,11 +17,8 @@ use crate::graph::Graph;
 use crate::op::Pointwise;
 use crate::tile::Value;
 
-/// Extent of a tile along either axis.
+/// Extent of a tile of prefixes along either axis.
 pub const SIDE: u32 = 16;
-
-/// Extent of a block along either axis.
-const BLOCK: u64 = 64;
 
 /// The axis, other than the last one, along which most bytes that vary along the last lie side by side.  Strides decide,
 /// as far as the class knows them; an axis as short as a window's is not worth a side of a tile.
@@ -64,17 +62,17 @@ pub fn turn(body: &mut Body, axis: usize) {
 }
 
 /// The tiles of a turned kernel.
-pub fn tiles(programs: u32) -> Tiles {
-    Tiles { lanes: SIDE, leading: true, weight: 1, programs, own_row: 1 }
+pub fn tiles(grain: Grain) -> Tiles {
+    Tiles { lanes: grain.side, leading: true, weight: 1, grain, own_row: 1 }
 }
 
 /// Writes the visit of all points and finishes the kernel.
-pub fn emit(mut e: Emitter, body: &Body, programs: u32, point: &Point) -> super::Emitted {
+pub fn emit(mut e: Emitter, body: &Body, grain: Grain, point: &Point) -> super::Emitted {
     let extents: Vec<u64> = body.domain.axes.iter().map(|a| a.extent).collect();
     let (outer, square) = extents.split_at(extents.len() - 2);
-    let blocks: Vec<u64> = outer.iter().copied().chain(square.iter().map(|n| n.div_ceil(BLOCK))).collect();
+    let blocks: Vec<u64> = outer.iter().copied().chain(square.iter().map(|n| n.div_ceil(grain.block))).collect();
     let total: u64 = blocks.iter().product();
-    let each = share(total, BLOCK * BLOCK, programs.into());
+    let each = share(total, grain.block * grain.block, grain);
     let divisors: Vec<Value> = blocks.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
     let ends = [square[0], square[1]].map(|n| e.argument(n as i64, 1));
     let (n, span) = (e.argument(total as i64, 1), e.argument(each as i64, 1));
@@ -85,21 +83,21 @@ pub fn emit(mut e: Emitter, body: &Body, programs: u32, point: &Point) -> super:
         divide(e, number, &divisors, &mut numbers);
         let mut point = point.clone();
         point.axes[..outer.len()].copy_from_slice(&numbers[..outer.len()]);
-        let (size, side) = (e.int(BLOCK as i64), e.int(SIDE.into()));
+        let (size, side) = (e.int(grain.block as i64), e.int(grain.side.into()));
         let range = |e: &mut Emitter, i: usize| {
             let number = numbers[outer.len() + i].unwrap_or_else(|| unreachable!("blocks have two numbers"));
             let low = e.op(Pointwise::Mul, number, size);
             let high = e.op(Pointwise::Add, low, size);
             let high = e.op(Pointwise::Min, high, ends[i]);
-            (low, full_end(e, low, high, SIDE), high)
+            (low, full_end(e, low, high, grain.side), high)
         };
         let (row, cross) = (range(e, 0), range(e, 1));
         // Full tiles first, then what is left on either side.
         e.for_loop((row.0, row.1, side), &[], |e, at, _| {
-            let mut beside = along_row(e, &point, at, None);
+            let mut beside = along_row(e, &point, (at, grain.side), None);
             body.stores.iter().for_each(|s| e.hoist(s.value, &mut beside));
             e.for_loop((cross.0, cross.1, side), &[], |e, at, _| {
-                tile(e, body, &beside, at, None);
+                tile(e, body, &beside, (at, grain.side), None);
                 Vec::new()
             });
             Vec::new()
@@ -108,8 +106,8 @@ pub fn emit(mut e: Emitter, body: &Body, programs: u32, point: &Point) -> super:
             let is_full = e.op(Pointwise::Lt, at_cross, cross.1);
             let start = e.b.map(Pointwise::Select, &[is_full, row.1, row.0]);
             e.for_loop((start, row.2, side), &[], |e, at, _| {
-                let beside = along_row(e, &point, at, Some(row.2));
-                tile(e, body, &beside, at_cross, Some(cross.2));
+                let beside = along_row(e, &point, (at, grain.side), Some(row.2));
+                tile(e, body, &beside, (at_cross, grain.side), Some(cross.2));
                 Vec::new()
             });
             Vec::new()
@@ -120,9 +118,9 @@ pub fn emit(mut e: Emitter, body: &Body, programs: u32, point: &Point) -> super:
 }
 
 /// The point with indices along the last parallel axis, cut off at `end`.
-fn along_row(e: &mut Emitter, outer: &Point, at: Value, end: Option<Value>) -> Point {
+fn along_row(e: &mut Emitter, outer: &Point, (at, side): (Value, u32), end: Option<Value>) -> Point {
     let mut point = outer.clone();
-    let index = indices(e, at, SIDE, 0);
+    let index = indices(e, at, side, 0);
     point.parallel_mask = end.map(|end| e.op(Pointwise::Lt, index, end));
     let last = point.axes.len() - 2;
     point.axes[last] = Some(index);
@@ -131,9 +129,9 @@ fn along_row(e: &mut Emitter, outer: &Point, at: Value, end: Option<Value>) -> P
 }
 
 /// One tile: all operands are read before the first result takes the place of one.
-fn tile(e: &mut Emitter, body: &Body, beside: &Point, at: Value, end: Option<Value>) {
+fn tile(e: &mut Emitter, body: &Body, beside: &Point, (at, side): (Value, u32), end: Option<Value>) {
     let mut point = e.inside(beside);
-    let index = indices(e, at, SIDE, 1);
+    let index = indices(e, at, side, 1);
     point.walked_mask = end.map(|end| e.op(Pointwise::Lt, index, end));
     let last = point.axes.len() - 1;
     point.axes[last] = Some(index);

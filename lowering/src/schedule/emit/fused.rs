@@ -2,6 +2,7 @@
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::Expr;
+use super::super::grain::Grain;
 use super::super::group::Body;
 use super::across;
 use super::collapse::collapse;
@@ -19,7 +20,7 @@ use crate::tile::Value;
 const NARROW: u64 = 32;
 
 /// Writes a group's kernel.  `inplace` names results that share an operand's buffer, and that operand.
-pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32, index: DType) -> Emitted {
+pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, index: DType) -> Emitted {
     let mut body = body.clone();
     collapse(&mut body.domain.axes, &mut body.exprs, body.stores.iter_mut().map(|s| &mut s.at));
     let cross = if body.folds.is_empty() { crossed::axis(graph, &body) } else { None };
@@ -32,11 +33,11 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
     let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
     let lanes = lanes(graph, &body, terms);
     let tiles = match (body.folds.is_empty(), lanes) {
-        (true, _) if cross.is_some() => crossed::tiles(programs),
-        (true, _) => walk::pointwise(programs),
-        (_, Lanes::Along) => Tiles { lanes: 1, leading: false, weight: terms, programs, own_row: OWN_ROW },
+        (true, _) if cross.is_some() => crossed::tiles(grain),
+        (true, _) => walk::pointwise(grain, widest(graph, &body)),
+        (_, Lanes::Along) => Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW },
         (_, Lanes::Across(Across { width, .. })) => {
-            Tiles { lanes: width, leading: true, weight: terms, programs, own_row: OWN_ROW }
+            Tiles { lanes: width, leading: true, weight: terms, grain, own_row: OWN_ROW }
         }
     };
     let mut e = Emitter::new(&name, graph, &body.exprs, (axes, tiles), index, &places);
@@ -50,7 +51,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
     }
     let point = Point::new(axes.len(), body.folds.len());
     if cross.is_some() {
-        return crossed::emit(e, &body, programs, &point);
+        return crossed::emit(e, &body, grain, &point);
     }
     if body.folds.is_empty() {
         return walk::parallel(
@@ -69,6 +70,16 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], programs: u32,
     }
     let terms = reduce::Terms::new(&mut e, axes, tiles, lanes);
     walk::parallel(e, axes, tiles, &mut |e, point| reduce::emit(e, &body, &terms, lanes, point), &point)
+}
+
+/// Bytes of the widest elements that are read or written.
+fn widest(graph: &Graph, body: &Body) -> usize {
+    let loads = body.exprs.list.values().filter_map(|d| match &d.expr {
+        Expr::Load { node, .. } => Some(*node),
+        _ => None,
+    });
+    let nodes = loads.chain(body.stores.iter().map(|s| s.node));
+    nodes.map(|node| graph.dtype(node).bytes()).max().unwrap_or(4)
 }
 
 /// Whether the lanes follow the reduced axes, or lie across them.

@@ -3,6 +3,7 @@
 
 use super::super::affine::Check;
 use super::super::expr::Ex;
+use super::super::grain::Grain;
 use super::super::looped::{Looped, Walk};
 use super::context::Emitter;
 use super::point::Point;
@@ -14,12 +15,12 @@ use crate::op::Pointwise;
 use crate::tile::Value;
 
 /// Writes the kernels of a looped row.
-pub fn emit(graph: &Graph, node: Node, looped: &Looped, programs: u32, index: DType) -> Passes {
+pub fn emit(graph: &Graph, node: Node, looped: &Looped, grain: Grain, index: DType) -> Passes {
     match &looped.walk {
         Walk::Product { a, b } => Passes::from(product::emit(graph, node, looped, [*a, *b], index)),
-        Walk::Prefix { x, kind } => prefix::emit(graph, node, looped, (*x, *kind), programs, index),
+        Walk::Prefix { x, kind } => prefix::emit(graph, node, looped, (*x, *kind), grain, index),
         Walk::Scatter { value, update, inside } => {
-            Passes::from(scatter(graph, node, looped, (*value, *update, inside), programs, index))
+            Passes::from(scatter(graph, node, looped, (*value, *update, inside), grain, index))
         }
     }
 }
@@ -29,7 +30,7 @@ fn scatter(
     node: Node,
     looped: &Looped,
     (value, update, inside): (Ex, Update, &Check),
-    programs: u32,
+    grain: Grain,
     index: DType,
 ) -> Emitted {
     let mut looped = looped.clone();
@@ -37,7 +38,7 @@ fn scatter(
     let axes = &looped.domain.axes;
     let step = axes.iter().rposition(|a| a.reduced);
     let steps = step.map_or(1, |axis| axes[axis].extent);
-    let tiles = Tiles { lanes: TILE, leading: false, weight: steps * 2, programs, own_row: OWN_ROW };
+    let tiles = Tiles { lanes: TILE, leading: false, weight: steps * 2, grain, own_row: OWN_ROW };
     let places = [&looped.at, &inside.at];
     let mut e = Emitter::new("scatter", graph, &looped.exprs, (axes, tiles), index, &places);
     let out = e.buffer(node, true);

@@ -11,6 +11,7 @@
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Ex, Exprs};
+use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::super::looped::Looped;
 use super::super::simplify::CHUNK;
@@ -37,7 +38,7 @@ struct Prefix<'a> {
     x: Ex,
     kind: Reduction,
     dtype: DType,
-    programs: u32,
+    grain: Grain,
     index: DType,
     /// Whether tiles are turned.
     turned: bool,
@@ -60,7 +61,7 @@ pub fn emit(
     node: Node,
     looped: &Looped,
     (x, kind): (Ex, Reduction),
-    programs: u32,
+    grain: Grain,
     index: DType,
 ) -> Passes {
     let mut looped = looped.clone();
@@ -70,13 +71,13 @@ pub fn emit(
     let terms = step.map_or(1, |axis| axes[axis].extent);
     let rows: u64 = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).product();
     let along = step.is_some_and(|axis| looped.at.coefficient(axis as Axis) == 1);
-    let shared = terms >= WORTH_SHARING && rows.div_ceil(SIDE.into()) * 4 <= programs.into();
+    let shared = terms >= WORTH_SHARING && rows.div_ceil(SIDE.into()) * 4 <= grain.programs.into();
     let turned = along && terms > WINDOW || shared;
     if shared && let Some(axis) = step {
         divide_terms(&mut looped, axis);
     }
     let dtype = graph.dtype(node);
-    let prefix = Prefix { graph, node, looped: &looped, x, kind, dtype, programs, index, turned };
+    let prefix = Prefix { graph, node, looped: &looped, x, kind, dtype, grain, index, turned };
     match shared {
         true => prefix.shared(rows, terms),
         false => Passes::from(prefix.whole(step, terms)),
@@ -110,10 +111,8 @@ impl Prefix<'_> {
     fn whole(&self, step: Option<usize>, terms: u64) -> Emitted {
         let axes = &self.looped.domain.axes;
         let tiles = match self.turned {
-            true => Tiles { lanes: SIDE, leading: true, weight: terms * 2, programs: self.programs, own_row: u64::MAX },
-            false => {
-                Tiles { lanes: TILE, leading: false, weight: terms * 2, programs: self.programs, own_row: OWN_ROW }
-            }
+            true => Tiles { lanes: SIDE, leading: true, weight: terms * 2, grain: self.grain, own_row: u64::MAX },
+            false => Tiles { lanes: TILE, leading: false, weight: terms * 2, grain: self.grain, own_row: OWN_ROW },
         };
         let mut e = self.emitter("prefix", tiles);
         e.buffer(self.node, true);
@@ -162,14 +161,14 @@ impl Prefix<'_> {
     /// `terms` terms of the chunks `first … first + count − 1` of each row.
     fn pass(&self, (rows, chunks): (u64, u64), (first, count): (u64, u64), terms: u64, carry: Carry) -> Emitted {
         let axes = &self.looped.domain.axes;
-        let tiles = Tiles { lanes: SIDE, leading: true, weight: 1, programs: self.programs, own_row: 1 };
+        let tiles = Tiles { lanes: SIDE, leading: true, weight: 1, grain: self.grain, own_row: 1 };
         let mut e = self.emitter(if carry == Carry::Chunk { "chunks" } else { "prefix" }, tiles);
         if carry == Carry::Prefix {
             e.buffer(self.node, true);
         }
         let scratch = self.scratch(&mut e, carry == Carry::Chunk);
         let units = (rows * count).div_ceil(SIDE.into());
-        let each = share(units, u64::from(SIDE) * terms * 2, self.programs.into());
+        let each = share(units, u64::from(SIDE) * terms * 2, self.grain);
         let outer = axes.len() - 2;
         let divisors: Vec<Value> = axes[..outer].iter().skip(1).map(|a| e.argument(a.extent as i64, 1)).collect();
         let [first, count, chunks, terms, total] =
@@ -218,11 +217,11 @@ impl Prefix<'_> {
 
     /// Replaces the states of the chunks by what each chunk starts from.
     fn starts(&self, rows: u64, chunks: u64) -> Emitted {
-        let tiles = Tiles { lanes: 1, leading: false, weight: chunks, programs: self.programs, own_row: OWN_ROW };
+        let tiles = Tiles { lanes: 1, leading: false, weight: chunks, grain: self.grain, own_row: OWN_ROW };
         let exprs = Exprs::default();
         let mut e = Emitter::new("starts", self.graph, &exprs, (&[], tiles), self.index, &[]);
         let scratch = self.scratch(&mut e, true);
-        let each = share(rows, chunks, self.programs.into());
+        let each = share(rows, chunks, self.grain);
         let [chunks, total, span] = [chunks, rows, each].map(|n| e.argument(n as i64, 1));
         let (low, high) = walk::span(&mut e, span, total);
         let one = e.int(1);

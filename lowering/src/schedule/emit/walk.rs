@@ -1,18 +1,16 @@
 //! Visits the parallel points of a domain: which programs there are, the loops inside each, and tails that do not fill
 //! a tile.
 
+use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::context::Emitter;
 use super::point::Point;
-use super::{Emitted, TILE, WINDOW};
+use super::{Emitted, WINDOW};
 use crate::op::Pointwise;
 use crate::tile::{Type, Value};
 
 /// What [`Tiles::own_row`] is where nothing speaks for less.
 pub const OWN_ROW: u64 = 48;
-
-/// Fewest points that are worth a program of their own.
-const WORTH_A_PROGRAM: u64 = 8192;
 
 /// How points are visited.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +21,8 @@ pub struct Tiles {
     pub leading: bool,
     /// Work per point, in elements.
     pub weight: u64,
-    /// Number of programs wanted.
-    pub programs: u32,
+    /// How work is cut up.
+    pub grain: Grain,
     /// A row of at least this many elements is walked by itself; shorter ones are walked together, dividing the index.
     pub own_row: u64,
 }
@@ -63,9 +61,9 @@ pub fn row_start(extents: &[u64], tiles: Tiles) -> usize {
 }
 
 /// Number of units each program takes, given their weight.
-pub fn share(units: u64, weight: u64, programs: u64) -> u64 {
-    let least = WORTH_A_PROGRAM.div_ceil(weight.max(1)).max(1);
-    units.div_ceil(programs.max(1)).max(least)
+pub fn share(units: u64, weight: u64, grain: Grain) -> u64 {
+    let least = grain.worth.div_ceil(weight.max(1)).max(1);
+    units.div_ceil(u64::from(grain.programs).max(1)).max(least)
 }
 
 /// This program's number along an axis of the grid.
@@ -98,7 +96,7 @@ fn flat(
     let total: u64 = extents.iter().product();
     let lanes = u64::from(tiles.lanes);
     let count = total.div_ceil(lanes);
-    let each = share(count, lanes * tiles.weight, tiles.programs.into());
+    let each = share(count, lanes * tiles.weight, tiles.grain);
     let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
     let n = e.argument(total as i64, 1);
     let span = e.argument((each * lanes) as i64, tiles.lanes);
@@ -123,13 +121,13 @@ fn rows(
 ) -> [u32; 3] {
     let lanes = u64::from(tiles.lanes);
     let (total, inner): (u64, u64) = (outer.iter().product(), row.iter().product());
-    let wanted = u64::from(tiles.programs);
-    let each = share(total, inner * tiles.weight, wanted);
+    let wanted = u64::from(tiles.grain.programs);
+    let each = share(total, inner * tiles.weight, tiles.grain);
     let programs = total.div_ceil(each);
     // Few long rows are divided too.
     let pieces = inner.div_ceil(lanes);
     let each_piece = match programs * 2 <= wanted {
-        true => share(pieces, lanes * tiles.weight * each, wanted / programs),
+        true => share(pieces, lanes * tiles.weight * each, tiles.grain.with_programs((wanted / programs) as u32)),
         false => pieces,
     };
     let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
@@ -237,7 +235,8 @@ pub fn full_end(e: &mut Emitter, low: Value, high: Value, n: u32) -> Value {
     e.op(Pointwise::Add, low, full)
 }
 
-/// The tiles of a plain pointwise kernel.
-pub fn pointwise(programs: u32) -> Tiles {
-    Tiles { lanes: TILE, leading: false, weight: 1, programs, own_row: OWN_ROW }
+/// The tiles of a plain pointwise kernel whose widest elements have that many bytes.
+pub fn pointwise(grain: Grain, bytes: usize) -> Tiles {
+    let lanes = grain.tile(bytes);
+    Tiles { lanes, leading: false, weight: 1, grain, own_row: OWN_ROW.max(lanes.into()) }
 }

@@ -1,0 +1,42 @@
+//! How a machine wants work to be cut up.  Changes what runs beside what, and no bit of any result.
+
+/// Sizes of programs and tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grain {
+    /// Number of programs wanted per launch, where the work allows it.
+    pub programs: u32,
+    /// Fewest points that are worth a program of their own.
+    pub worth: u64,
+    /// Elements of a tile whose lanes follow one axis, by the bytes of its widest element type: at least, at most, and
+    /// the bytes in between.
+    tile: (u32, u32, u32),
+    /// Elements along either side of a tile that is read along one axis and written along another.
+    pub side: u32,
+    /// Elements along either side of the blocks of such tiles that a program takes.
+    pub block: u64,
+}
+
+impl Grain {
+    /// For lanes that are the elements of vectors.  Starting a program costs a processor as much as some thousand
+    /// elements; four vectors hide the latency of one operation.
+    pub const fn of_vectors(programs: u32) -> Grain {
+        Grain { programs, worth: 8192, tile: (64, 64, 256), side: 16, block: 64 }
+    }
+
+    /// For lanes that are threads.  Programs cost next to nothing, and it takes many to have enough loads under way;
+    /// each lane moves some 32 bytes of a tile.
+    pub const fn of_threads(programs: u32) -> Grain {
+        Grain { programs, worth: 1, tile: (128, 512, 1024), side: 32, block: 32 }
+    }
+
+    /// The same cut for another number of programs.
+    pub fn with_programs(self, programs: u32) -> Grain {
+        Grain { programs, ..self }
+    }
+
+    /// Elements of a tile whose lanes follow one axis, its widest elements having that many bytes.
+    pub fn tile(&self, bytes: usize) -> u32 {
+        let (least, most, total) = self.tile;
+        (total / bytes.max(1) as u32).clamp(least, most)
+    }
+}
