@@ -9,8 +9,8 @@ use kiln_lowering::graph::{Graph, Reduction, number};
 use kiln_lowering::op::Pointwise;
 use kiln_lowering::schedule::{Grain, InputData, Layout, Options, execute};
 
-fn run(case: &Case, fuse: bool, rewrite: bool) -> Result<Vec<Array>, String> {
-    let options = Options { fuse, gemm_from: None, grain: Grain::of_vectors(3) };
+fn run(case: &Case, fuse: bool, rewrite: bool, grain: Grain) -> Result<Vec<Array>, String> {
+    let options = Options { fuse, gemm_from: None, grain };
     execute::run(&case.graph, (&case.inputs, &case.slots), &options, rewrite).map_err(|e| e.to_string())
 }
 
@@ -23,15 +23,21 @@ fn same(a: &Array, b: &Array) -> bool {
 
 fn check(seed: u64) {
     let case = case(seed, &Wishes { nodes: 10, elements: 600, ..Wishes::default() });
-    let runs = [("fused", true, false), ("unfused", false, false), ("rewritten", true, true)];
+    let (vectors, threads) = (Grain::of_vectors(3), Grain::of_threads(50));
+    let runs = [
+        ("fused", true, false, vectors),
+        ("unfused", false, false, vectors),
+        ("rewritten", true, true, vectors),
+        ("cut for threads", true, false, threads),
+    ];
     let Ok(_) = oracle::evaluate(&case.graph, &case.inputs, &case.slots) else {
-        for (name, fuse, rewrite) in runs {
-            let got = run(&case, fuse, rewrite);
+        for (name, fuse, rewrite, grain) in runs {
+            let got = run(&case, fuse, rewrite, grain);
             assert!(got.is_err(), "{name}: an index is out of range and nobody says so\nseed {seed}\n{case}");
         }
         return;
     };
-    let results = runs.map(|(name, fuse, rewrite)| match run(&case, fuse, rewrite) {
+    let results = runs.map(|(name, fuse, rewrite, grain)| match run(&case, fuse, rewrite, grain) {
         Ok(arrays) => arrays,
         Err(error) => panic!("{name}: {error}\nseed {seed}\n{case}"),
     });
