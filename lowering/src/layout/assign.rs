@@ -224,13 +224,13 @@ impl Assignment {
     }
 
     /// What a loop carries starts out where its initial value is.  Where that is cheap, what the body makes of it
-    /// decides: the body is gone through once with the carried value undecided.
+    /// decides: the body is gone through once with the carried value undecided.  A loop inside keeps what it decided then.
     fn for_loop(&mut self, program: &Program, inst: Inst, body: Block) {
         let (data, block) = (&program.insts[inst], &program.blocks[body]);
         let (carried, initial) = (&block.params[1..], &data.args[3..]);
         self.layouts[block.params[0]] = Some(self.of_shape(&Shape::new()));
         for (&param, &first) in carried.iter().zip(initial) {
-            self.layouts[param] = self.fixed(first).cloned();
+            self.layouts[param] = self.fixed(first).or(self.layouts[param].as_ref()).cloned();
         }
         if carried.iter().any(|&p| self.layouts[p].is_none()) {
             self.block(program, body);

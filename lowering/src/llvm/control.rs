@@ -8,7 +8,22 @@ use super::ir::{Any, built};
 use super::lower::Lower;
 use super::value::{Form, Reg, Tile};
 use crate::layout::Layout;
-use crate::tile::{Block, Value};
+use crate::tile::{Block, Op, Value};
+
+/// Bytes that a lane should have under way.
+const UNDER_WAY: usize = 32;
+
+/// Most operations on registers that are written out one after the other for it.
+const LONGEST: usize = 400;
+
+/// A loop whose bounds are known.
+struct Counted<'a, 'c> {
+    high: Any<'c>,
+    step: Any<'c>,
+    body: Block,
+    layouts: &'a [Layout],
+    forms: &'a [Form],
+}
 
 impl<'c> Lower<'_, 'c> {
     /// `for i in (low..high).step_by(step)`.
@@ -16,47 +31,117 @@ impl<'c> Lower<'_, 'c> {
     /// Tested at the top once and then at the bottom, on the distance that is left, so that an index near the end of
     /// its type's range cannot wrap around into another iteration.
     pub fn for_loop(&mut self, args: &[Value], results: &[Value], body: Block) {
-        let program = self.program;
-        let data = &program.blocks[body];
         let (low, high, step) = (self.scalar(args[0]), self.scalar(args[1]), self.scalar(args[2]));
         let layouts: Vec<Layout> = results.iter().map(|&r| self.layouts[r].clone()).collect();
         let forms: Vec<Form> = results.iter().zip(&layouts).map(|(&r, l)| self.form(r, l)).collect();
         let initial: Vec<Tile<'c>> = args[3..].iter().zip(&layouts).map(|(&a, l)| self.tile(a, l)).collect();
         let initial = self.flat(&initial, &forms);
 
+        let counted = Counted { high, step, body, layouts: &layouts, forms: &forms };
+        let (mut low, mut initial) = (low, initial);
+        let times = self.unrolled(body);
+        if times > 1 {
+            // Several iterations at once as long as there are so many, so that all their loads can be under way.
+            (low, initial) = self.iterate(&counted, low, &initial, times);
+        }
+        let (_, last) = self.iterate(&counted, low, &initial, 1);
+        for (&result, tile) in results.iter().zip(self.unflat(last.into_iter(), &layouts, &forms)) {
+            self.tiles.insert(result, tile);
+        }
+    }
+
+    /// A loop that runs `times` iterations in one go while there are so many left; gives the index and the carried values
+    /// behind it.
+    fn iterate(
+        &mut self,
+        counted: &Counted<'_, 'c>,
+        low: Any<'c>,
+        initial: &[Any<'c>],
+        times: u32,
+    ) -> (Any<'c>, Vec<Any<'c>>) {
+        let program = self.program;
+        let &Counted { high, step, body, layouts, forms } = counted;
+        let data = &program.blocks[body];
+        let reach = self.ir.binary(I::Mul, step, self.ir.int_like(step, i64::from(times - 1)));
+        // How far the last of these iterations is from the end, where there are any.
+        let enough = |l: &Self, i: Any<'c>| {
+            let any = l.ir.icmp(IntPredicate::SLT, i, high);
+            if times == 1 {
+                return any;
+            }
+            let left = l.ir.binary(I::Sub, high, i);
+            l.ir.binary(I::And, any, l.ir.icmp(IntPredicate::UGT, left, reach))
+        };
         let (start, inside, after) = (self.here(), self.new_block("loop"), self.new_block("after"));
-        let any = self.ir.icmp(IntPredicate::SLT, low, high);
+        let any = enough(self, low);
         self.jump_if(any, inside, after);
 
         self.ir.builder.position_at_end(inside);
         let index = built(self.ir.builder.build_phi(low.get_type(), ""));
         let carried: Vec<PhiValue<'c>> =
             initial.iter().map(|x| built(self.ir.builder.build_phi(x.get_type(), ""))).collect();
-        let tiles = self.unflat(carried.iter().map(|phi| phi.as_basic_value()), &layouts, &forms);
-        for (&param, tile) in data.params[1..].iter().zip(tiles) {
-            self.tiles.insert(param, tile);
+        let mut i = index.as_basic_value();
+        let mut next: Vec<Any<'c>> = carried.iter().map(|phi| phi.as_basic_value()).collect();
+        for number in 0..times {
+            if number > 0 {
+                i = self.ir.binary(I::Add, i, step);
+            }
+            let tiles = self.unflat(next.into_iter(), layouts, forms);
+            for (&param, tile) in data.params[1..].iter().zip(tiles) {
+                self.tiles.insert(param, tile);
+            }
+            let index_layout = self.layouts[data.params[0]].clone();
+            let index_tile = self.splat(index_layout, i);
+            self.tiles.insert(data.params[0], index_tile);
+            let outer = self.again.len();
+            self.block(body);
+            let yields: Vec<Tile<'c>> = data.yields.iter().zip(layouts).map(|(&y, l)| self.tile(y, l)).collect();
+            next = self.flat(&yields, forms);
+            self.again.truncate(outer);
         }
-        let index_layout = self.layouts[data.params[0]].clone();
-        let index_tile = self.splat(index_layout, index.as_basic_value());
-        self.tiles.insert(data.params[0], index_tile);
-        let outer = self.again.len();
-        self.block(body);
-        let next: Vec<Tile<'c>> = data.yields.iter().zip(&layouts).map(|(&y, l)| self.tile(y, l)).collect();
-        let next = self.flat(&next, &forms);
-        self.again.truncate(outer);
         let end = self.here();
-        let i = index.as_basic_value();
         let left = self.ir.binary(I::Sub, high, i);
         let next_index = self.ir.binary(I::Add, i, step);
-        let more = self.ir.icmp(IntPredicate::UGT, left, step);
+        let more = match times {
+            1 => self.ir.icmp(IntPredicate::UGT, left, step),
+            _ => {
+                let whole = self.ir.binary(I::Add, reach, step);
+                self.ir.icmp(IntPredicate::UGT, left, whole)
+            }
+        };
         self.jump_if(more, inside, after);
         index.add_incoming(&[(&low, start), (&next_index, end)]);
-        for ((phi, first), next) in carried.iter().zip(&initial).zip(&next) {
+        for ((phi, first), next) in carried.iter().zip(initial).zip(&next) {
             phi.add_incoming(&[(first, start), (next, end)]);
         }
 
         self.ir.builder.position_at_end(after);
-        self.meet(results, &layouts, &forms, (&initial, start), (&next, end));
+        let (before, ends): (Vec<Any<'c>>, Vec<Any<'c>>) =
+            ([low].iter().chain(initial).copied().collect(), [next_index].iter().chain(&next).copied().collect());
+        let mut joined = self.either((&before, start), (&ends, end));
+        let index = joined.remove(0);
+        (index, joined)
+    }
+
+    /// How many iterations of a loop to run in one go: as many as it takes for a lane to have some loads under way, where
+    /// lanes are threads and the loop is short and has no other inside.
+    fn unrolled(&self, body: Block) -> u32 {
+        let program = self.program;
+        if self.thread().is_none() {
+            return 1;
+        }
+        let insts = || program.blocks[body].insts.iter().map(|&inst| &program.insts[inst]);
+        if insts().any(|data| !data.op.blocks().is_empty() && !matches!(data.op, Op::Reduce { .. } | Op::Scan { .. })) {
+            return 1;
+        }
+        let loads = insts().filter(|data| matches!(data.op, Op::Load(_)));
+        let bytes: usize =
+            loads.map(|data| self.layouts[data.results[0]].registers() * self.ty(data.results[0]).dtype.bytes()).sum();
+        let length: usize = insts().map(|data| data.results.first().map_or(1, |&r| self.layouts[r].registers())).sum();
+        match bytes {
+            0 => 1,
+            bytes => (UNDER_WAY / bytes).min(LONGEST / length.max(1)).clamp(1, 8) as u32,
+        }
     }
 
     /// Both arms yield the results.

@@ -139,7 +139,8 @@ impl Analysis<'_> {
         }
     }
 
-    /// Carried values: assume that the first iteration's facts hold for all, and weaken them until they do.
+    /// Carried values: assume that the first iteration's facts hold for all, and weaken them until they do.  A loop in a
+    /// loop is gone through again with weaker facts around it, and goes on from what it has found before.
     fn for_loop(&mut self, inst: Inst, body: Block) {
         let data = &self.program.insts[inst];
         let (low, step) = (&self.infos[data.args[0]], &self.infos[data.args[2]]);
@@ -149,7 +150,9 @@ impl Analysis<'_> {
         let index = Axis { contiguity: 1, divisibility, constancy: 1 };
         self.infos[block.params[0]] = Info { axes: smallvec![index], constant: None, nonnegative };
         for (&param, &first) in block.params[1..].iter().zip(&data.args[3..]) {
-            self.infos[param] = self.infos[first].clone();
+            let before = Some(&self.infos[param]).filter(|info| !info.axes.is_empty());
+            let first = &self.infos[first];
+            self.infos[param] = before.map_or_else(|| first.clone(), |before| before.join(first));
         }
         loop {
             self.block(body);

@@ -99,6 +99,14 @@ pub(super) fn initialise() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let _ = Target::initialize_native(&InitializationConfig::default());
+        choose_passes();
+    });
+}
+
+/// Sets what LLVM's code generators leave out, for all targets.
+pub(in crate::target) fn choose_passes() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
         // Loop strength reduction takes up to four fifths of the time of code generation on nests of loops over tiles,
         // and their addresses are as good without it.  There is no other way to leave it out.
         let arguments = [c"kiln".as_ptr(), c"-disable-lsr".as_ptr()];

@@ -10,6 +10,7 @@ use super::emit::Nvidia;
 use crate::llvm::{Ir, lower_body};
 use crate::passes;
 use crate::spec::Spec;
+use crate::target::host::choose_passes;
 use crate::target::module::{self, Error, See};
 use crate::tile::Program;
 
@@ -89,5 +90,8 @@ impl Compiler {
 
 fn initialise() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
+    ONCE.call_once(|| {
+        Target::initialize_nvptx(&InitializationConfig::default());
+        choose_passes();
+    });
 }
