@@ -44,6 +44,17 @@ pub enum Error {
         /// Bytes there are.
         got: u32,
     },
+    /// There is no linker.
+    #[error("AMD's code objects need LLVM's linker, ld.lld, which was not found (tried {0})")]
+    NoLinker(String),
+    /// The linker failed.
+    #[error("{program}: ld.lld: {message}")]
+    Link {
+        /// Name of the program.
+        program: String,
+        /// What it said.
+        message: String,
+    },
     /// The bytes are not an object of this machine.
     #[error("{0}: not an object for this machine")]
     Foreign(String),

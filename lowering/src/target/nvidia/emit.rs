@@ -1,16 +1,12 @@
 //! A GPU's answers to the questions of code generation.
-//!
-//! The kernel takes one word of 64 bits per parameter, a pointer or the bits of a scalar; the address of the status
-//! word; the numbers of programs along the grid's axes.
 
 use std::cell::{Cell, OnceCell};
 
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
-use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{
-    FunctionValue, GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue,
+    GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue,
 };
 use inkwell::{AddressSpace, IntPredicate};
 
@@ -21,13 +17,13 @@ use crate::llvm::check::report;
 use crate::llvm::ir::{Any, Ir, built};
 use crate::llvm::{Emit, Thread};
 use crate::spec::Spec;
+use crate::target::arguments::{self, Arguments};
 use crate::tile::{Param, ParamKind, Program};
 
 /// LLVM's number of the calling convention of kernels.
 const PTX_KERNEL: u32 = 71;
 
-/// Memory that all threads reach, and memory of a block.
-const GLOBAL: u16 = 1;
+/// Memory of a block.
 const SHARED: u16 = 3;
 
 /// Programs of one warp that share a block: enough of them that the blocks which fit a multiprocessor fill it.
@@ -60,15 +56,7 @@ impl<'c> Nvidia<'c> {
     /// Emits what comes before the body and leaves the builder there.
     pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str) -> Nvidia<'c> {
         let c = ir.context;
-        let (word, int) = (c.i64_type(), c.i32_type());
-        let global = c.ptr_type(AddressSpace::from(GLOBAL));
-        let types = program.params.values().map(|data| match data.kind {
-            ParamKind::Buffer { .. } => global.into(),
-            ParamKind::Scalar { .. } => word.into(),
-        });
-        let types: Vec<BasicMetadataTypeEnum> =
-            types.chain([global.into(), int.into(), int.into(), int.into()]).collect();
-        let function = ir.module.add_function(symbol, c.void_type().fn_type(&types, false), None);
+        let function = arguments::declare(ir, program, symbol);
         function.set_call_conventions(PTX_KERNEL);
         let programs = if spec.warps == 1 { PROGRAMS } else { 1 };
         let threads = (spec.lanes * spec.warps * programs).to_string();
@@ -83,17 +71,7 @@ impl<'c> Nvidia<'c> {
             c.append_basic_block(function, "end"),
         );
         ir.builder.position_at_end(entry);
-        let params = program.params.iter().map(|(param, data)| {
-            let x = argument(function, param.as_u32());
-            match data.kind {
-                ParamKind::Buffer { .. } => x,
-                ParamKind::Scalar { .. } => scalar(ir, x, data.dtype),
-            }
-        });
-        let params: Vec<Any<'c>> = params.collect();
-        let count = params.len() as u32;
-        let status = argument(function, count).into_pointer_value();
-        let extents = [1, 2, 3].map(|i| argument(function, count + i));
+        let Arguments { params, status, extents } = Arguments::of(ir, program, function);
         let register = |name: &str| ir.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[]);
         let [tid, x, y, z] = ["tid.x", "ctaid.x", "ctaid.y", "ctaid.z"].map(register);
         let lane = ir.binary(I::And, tid, ir.i32(spec.lanes - 1));
@@ -136,26 +114,6 @@ impl<'c> Nvidia<'c> {
             number.set_initializer(&ir.context.i32_type().const_int(stride.into(), false));
         }
         (self.programs, stride * self.programs)
-    }
-}
-
-fn argument<'c>(function: FunctionValue<'c>, i: u32) -> Any<'c> {
-    match function.get_nth_param(i) {
-        Some(value) => value,
-        None => panic!("bug in the lowering: a kernel without argument {i}"),
-    }
-}
-
-/// A scalar from the low bits of a word.
-fn scalar<'c>(ir: &Ir<'c>, word: Any<'c>, dtype: DType) -> Any<'c> {
-    let bits = match dtype {
-        DType::Bool => ir.context.i8_type().into(),
-        dtype => ir.scalar_type(dtype.signed_bits()),
-    };
-    let bits = if dtype.bytes() == 8 { word } else { ir.convert(I::Trunc, word, bits) };
-    match dtype {
-        DType::Bool => ir.icmp(IntPredicate::NE, bits, ir.int_like(bits, 0)),
-        _ => ir.bitcast(bits, ir.scalar_type(dtype)),
     }
 }
 

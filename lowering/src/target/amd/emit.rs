@@ -1,0 +1,260 @@
+//! An AMD GPU's answers to the questions of code generation.
+//!
+//! A program of one wave shares a work-group with others, side by side along x, of which the last may find themselves
+//! beyond the grid.
+
+use std::cell::{Cell, OnceCell};
+
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::basic_block::BasicBlock;
+use inkwell::module::Linkage;
+use inkwell::values::{
+    FunctionValue, GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue,
+};
+use inkwell::{AddressSpace, AtomicOrdering, IntPredicate};
+
+use super::object::fence;
+use super::{lanes, matrix};
+use crate::dtype::DType;
+use crate::layout::fragment::Matrix;
+use crate::llvm::address::{element_address, element_addresses};
+use crate::llvm::alias::Scopes;
+use crate::llvm::check::report;
+use crate::llvm::ir::{Any, Ir, built};
+use crate::llvm::{Emit, Thread};
+use crate::spec::Spec;
+use crate::target::arguments::{self, Arguments};
+use crate::tile::{Param, ParamKind, Program};
+
+/// LLVM's number of the calling convention of kernels.
+const AMDGPU_KERNEL: u32 = 91;
+
+/// Memory of a work-group (LDS), and constants.
+const SHARED: u16 = 3;
+const CONSTANT: u16 = 4;
+
+/// Lanes of a work-group of several programs: enough waves that starting groups is not what a compute unit waits for.
+const LANES: u32 = 256;
+
+/// A kernel whose body is about to be emitted.
+pub(super) struct Amd<'c> {
+    params: Vec<Any<'c>>,
+    status: PointerValue<'c>,
+    /// The program's place, and the grid's extents.
+    ids: [Any<'c>; 3],
+    extents: [Any<'c>; 3],
+    thread: Thread<'c>,
+    lanes: u32,
+    warps: u32,
+    /// Number of programs in a work-group, and of the running one among them.
+    programs: u32,
+    program: Any<'c>,
+    exit: BasicBlock<'c>,
+    scopes: Scopes<'c>,
+    /// Shared memory, and the bytes of it that one program has: placeholders until that is known.
+    shared: OnceCell<[GlobalValue<'c>; 2]>,
+    taken: Cell<u32>,
+    most: Cell<u32>,
+    /// Says of a fence that it is about shared memory alone.
+    local: (MetadataValue<'c>, u32),
+}
+
+/// What a work-group holds.
+pub(super) struct Group {
+    /// Programs.
+    pub programs: u32,
+    /// Lanes.
+    pub threads: u32,
+    /// Bytes of shared memory.
+    pub shared: u32,
+}
+
+impl<'c> Amd<'c> {
+    /// Emits what comes before the body and leaves the builder there.
+    pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str) -> Amd<'c> {
+        let c = ir.context;
+        let function = arguments::declare(ir, program, symbol);
+        function.set_call_conventions(AMDGPU_KERNEL);
+        let programs = if spec.warps == 1 { LANES / spec.lanes } else { 1 };
+        let threads = spec.lanes * spec.warps * programs;
+        for (name, value) in [
+            ("target-cpu", spec.cpu.as_str()),
+            ("target-features", &spec.features),
+            ("amdgpu-flat-work-group-size", &format!("{threads},{threads}")),
+            ("uniform-work-group-size", "true"),
+        ] {
+            function.add_attribute(AttributeLoc::Function, c.create_string_attribute(name, value));
+        }
+        describe_buffers(ir, program, function);
+        let (entry, body, exit) = (
+            c.append_basic_block(function, "entry"),
+            c.append_basic_block(function, "program"),
+            c.append_basic_block(function, "end"),
+        );
+        ir.builder.position_at_end(entry);
+        let Arguments { params, status, extents } = Arguments::of(ir, program, function);
+        let [item, x, y, z] =
+            ["workitem.id.x", "workgroup.id.x", "workgroup.id.y", "workgroup.id.z"].map(|name| register(ir, name));
+        // One number for all lanes of a wave, which the scalar unit can compute with.
+        let wave = ir.binary(I::LShr, item, ir.i32(spec.lane_bits()));
+        let wave = ir.intrinsic("llvm.amdgcn.readfirstlane", &[c.i32_type().into()], &[wave]);
+        let (x, warp, number) = match spec.warps {
+            1 => (ir.binary(I::Add, ir.binary(I::Mul, x, ir.i32(programs)), wave), ir.i32(0), wave),
+            _ => (x, wave, ir.i32(0)),
+        };
+        let lane = lanes::number(ir, spec.lanes);
+        let any = ir.icmp(IntPredicate::ULT, x, extents[0]);
+        built(ir.builder.build_conditional_branch(any.into_int_value(), body, exit));
+        ir.builder.position_at_end(body);
+        let local = c.metadata_node(&["amdgpu-synchronize-as", "local"].map(|text| c.metadata_string(text).into()));
+        Amd {
+            params,
+            status,
+            ids: [x, y, z],
+            extents,
+            thread: Thread { lane, warp },
+            lanes: spec.lanes,
+            warps: spec.warps,
+            programs,
+            program: number,
+            exit,
+            scopes: Scopes::new(ir, program),
+            shared: OnceCell::new(),
+            taken: Cell::new(0),
+            most: Cell::new(0),
+            local: (local, c.get_kind_id("mmra")),
+        }
+    }
+
+    /// Emits what comes after the body.
+    pub fn end(self, ir: &Ir<'c>) -> Group {
+        built(ir.builder.build_unconditional_branch(self.exit));
+        ir.builder.position_at_end(self.exit);
+        built(ir.builder.build_return(None));
+        let stride = self.most.get().next_multiple_of(16);
+        let shared = stride * self.programs;
+        if let Some([placeholder, number]) = self.shared.get() {
+            number.set_initializer(&ir.context.i32_type().const_int(stride.into(), false));
+            let memory = ir.context.i8_type().array_type(shared);
+            let whole = ir.module.add_global(memory, Some(AddressSpace::from(SHARED)), "shared");
+            whole.set_linkage(Linkage::Internal);
+            whole.set_alignment(16);
+            whole.set_initializer(&memory.get_poison());
+            placeholder.as_pointer_value().replace_all_uses_with(whole.as_pointer_value());
+        }
+        Group { programs: self.programs, threads: self.lanes * self.warps * self.programs, shared }
+    }
+
+    fn fence(&self, ir: &Ir<'c>, order: AtomicOrdering) {
+        let scope = if self.warps == 1 { c"wavefront" } else { c"workgroup" };
+        let _ = fence(ir, order, scope).set_metadata(self.local.0, self.local.1);
+    }
+}
+
+/// A number that the hardware keeps for a wave or its lanes, i32.
+fn register<'c>(ir: &Ir<'c>, name: &str) -> Any<'c> {
+    ir.intrinsic(&format!("llvm.amdgcn.{name}"), &[], &[])
+}
+
+/// What is known of buffers: they are aligned, reached in one way only, and what is never written never changes, so that
+/// elements which all lanes want come by way of the scalar cache.
+fn describe_buffers<'c>(ir: &Ir<'c>, program: &Program, function: FunctionValue<'c>) {
+    let mark = |i: u32, name: &str, value: u64| {
+        let kind = Attribute::get_named_enum_kind_id(name);
+        function.add_attribute(AttributeLoc::Param(i), ir.context.create_enum_attribute(kind, value));
+    };
+    for (param, data) in &program.params {
+        let ParamKind::Buffer { written } = data.kind else { continue };
+        mark(param.as_u32(), "noalias", 0);
+        mark(param.as_u32(), "align", 64);
+        if !written {
+            mark(param.as_u32(), "readonly", 0);
+        }
+    }
+}
+
+impl<'c> Emit<'c> for Amd<'c> {
+    fn width(&self) -> u32 {
+        1
+    }
+
+    fn program_id(&self, _ir: &Ir<'c>, axis: u8) -> Any<'c> {
+        self.ids[axis as usize]
+    }
+
+    fn num_programs(&self, _ir: &Ir<'c>, axis: u8) -> Any<'c> {
+        self.extents[axis as usize]
+    }
+
+    fn scalar(&self, _ir: &Ir<'c>, param: Param) -> Any<'c> {
+        self.params[param.as_u32() as usize]
+    }
+
+    fn buffer(&self, _ir: &Ir<'c>, param: Param) -> PointerValue<'c> {
+        self.params[param.as_u32() as usize].into_pointer_value()
+    }
+
+    fn address(&self, ir: &Ir<'c>, base: PointerValue<'c>, dtype: DType, offset: Any<'c>) -> PointerValue<'c> {
+        element_address(ir, ir.memory_type(dtype), base, offset)
+    }
+
+    fn addresses(&self, ir: &Ir<'c>, base: PointerValue<'c>, dtype: DType, offsets: Any<'c>) -> Any<'c> {
+        element_addresses(ir, ir.memory_type(dtype), base, offsets)
+    }
+
+    fn scratch(&self, ir: &Ir<'c>, bytes: u32) -> PointerValue<'c> {
+        let (byte, int) = (ir.context.i8_type(), ir.context.i32_type());
+        let start = self.taken.get();
+        self.taken.set(start + bytes.next_multiple_of(16));
+        self.most.set(self.most.get().max(self.taken.get()));
+        let [shared, stride] = *self.shared.get_or_init(|| {
+            let shared = ir.module.add_global(byte.array_type(0), Some(AddressSpace::from(SHARED)), "");
+            let stride = ir.module.add_global(int, Some(AddressSpace::from(CONSTANT)), "stride");
+            stride.set_constant(true);
+            stride.set_linkage(Linkage::Internal);
+            [shared, stride]
+        });
+        let stride = ir.load(int.into(), stride.as_pointer_value(), 4);
+        let offset = ir.binary(I::Add, ir.binary(I::Mul, self.program, stride), ir.i32(start));
+        element_address(ir, byte.into(), shared.as_pointer_value(), offset)
+    }
+
+    fn end_of_instruction(&self) {
+        self.taken.set(0);
+    }
+
+    fn harmless(&self) -> PointerValue<'c> {
+        self.status
+    }
+
+    fn tag(&self, _ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {
+        self.scopes.tag(inst, param);
+    }
+
+    fn check(&self, ir: &Ir<'c>, condition: Any<'c>, code: u32) {
+        report(ir, self.status, condition, code);
+    }
+
+    fn thread(&self, _ir: &Ir<'c>) -> Option<Thread<'c>> {
+        Some(self.thread)
+    }
+
+    fn word_of_lane(&self, ir: &Ir<'c>, word: Any<'c>, from: Any<'c>) -> Any<'c> {
+        lanes::from_lane(ir, word, from)
+    }
+
+    fn word_across(&self, ir: &Ir<'c>, word: Any<'c>, mask: u32) -> Any<'c> {
+        lanes::exchange(ir, self.lanes, self.thread.lane, word, mask)
+    }
+
+    /// The lanes of one wave are never apart, so that its own fence keeps LLVM's order and costs nothing.
+    fn barrier(&self, ir: &Ir<'c>) {
+        self.fence(ir, AtomicOrdering::Release);
+        ir.call(if self.warps == 1 { "llvm.amdgcn.wave.barrier" } else { "llvm.amdgcn.s.barrier" }, &[], &[]);
+        self.fence(ir, AtomicOrdering::Acquire);
+    }
+
+    fn multiply(&self, ir: &Ir<'c>, with: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
+        matrix::multiply(ir, with, a, b, c)
+    }
+}

@@ -1,0 +1,78 @@
+//! The arguments of a GPU's kernel: one word of 64 bits per parameter of the program, a pointer or the bits of a scalar;
+//! the address of the status word; the numbers of programs along the grid's axes, 32 bits each.
+
+use inkwell::types::BasicMetadataTypeEnum;
+use inkwell::values::{FunctionValue, InstructionOpcode as I, PointerValue};
+use inkwell::{AddressSpace, IntPredicate};
+
+use crate::dtype::DType;
+use crate::llvm::ir::{Any, Ir};
+use crate::tile::{ParamKind, Program};
+
+/// The address space of buffers, on all GPUs.
+const GLOBAL: u16 = 1;
+
+/// What a kernel is given.
+pub(super) struct Arguments<'c> {
+    /// Pointers to buffers, and scalars in their own type.
+    pub params: Vec<Any<'c>>,
+    /// The status word.
+    pub status: PointerValue<'c>,
+    /// Programs along each axis.
+    pub extents: [Any<'c>; 3],
+}
+
+/// Declares a kernel for a program.
+pub(super) fn declare<'c>(ir: &Ir<'c>, program: &Program, symbol: &str) -> FunctionValue<'c> {
+    let c = ir.context;
+    let (word, int) = (c.i64_type(), c.i32_type());
+    let global = c.ptr_type(AddressSpace::from(GLOBAL));
+    let types = program.params.values().map(|data| match data.kind {
+        ParamKind::Buffer { .. } => global.into(),
+        ParamKind::Scalar { .. } => word.into(),
+    });
+    let types: Vec<BasicMetadataTypeEnum> = types.chain([global.into(), int.into(), int.into(), int.into()]).collect();
+    let function = ir.module.add_function(symbol, c.void_type().fn_type(&types, false), None);
+    let names = program.params.keys().map(|param| param.to_string());
+    for (i, name) in names.chain(["status", "x", "y", "z"].map(String::from)).enumerate() {
+        argument(function, i as u32).set_name(&name);
+    }
+    function
+}
+
+impl<'c> Arguments<'c> {
+    /// Reads the arguments of a kernel, at the builder's position.
+    pub fn of(ir: &Ir<'c>, program: &Program, function: FunctionValue<'c>) -> Arguments<'c> {
+        let params = program.params.iter().map(|(param, data)| {
+            let x = argument(function, param.as_u32());
+            match data.kind {
+                ParamKind::Buffer { .. } => x,
+                ParamKind::Scalar { .. } => scalar(ir, x, data.dtype),
+            }
+        });
+        let params: Vec<Any<'c>> = params.collect();
+        let count = params.len() as u32;
+        let status = argument(function, count).into_pointer_value();
+        Arguments { params, status, extents: [1, 2, 3].map(|i| argument(function, count + i)) }
+    }
+}
+
+fn argument<'c>(function: FunctionValue<'c>, i: u32) -> Any<'c> {
+    match function.get_nth_param(i) {
+        Some(value) => value,
+        None => panic!("bug in the lowering: a kernel without argument {i}"),
+    }
+}
+
+/// A scalar from the low bits of a word.
+fn scalar<'c>(ir: &Ir<'c>, word: Any<'c>, dtype: DType) -> Any<'c> {
+    let bits = match dtype {
+        DType::Bool => ir.context.i8_type().into(),
+        dtype => ir.scalar_type(dtype.signed_bits()),
+    };
+    let bits = if dtype.bytes() == 8 { word } else { ir.convert(I::Trunc, word, bits) };
+    match dtype {
+        DType::Bool => ir.icmp(IntPredicate::NE, bits, ir.int_like(bits, 0)),
+        _ => ir.bitcast(bits, ir.scalar_type(dtype)),
+    }
+}
