@@ -250,7 +250,8 @@ impl<'a> Map<'a> {
 
     fn number(self, key: &str) -> Result<u32, Malformed> {
         let value = self.get(key)?;
-        let number = if let ValueRef::Integer(n) = value { n.as_u64().and_then(|n| u32::try_from(n).ok()) } else { None };
+        let number =
+            if let ValueRef::Integer(n) = value { n.as_u64().and_then(|n| u32::try_from(n).ok()) } else { None };
         number.ok_or_else(|| Malformed(format!("`{key}` in its metadata is no number: {value}")))
     }
 

@@ -60,7 +60,8 @@ pub(super) fn from_lane<'c>(ir: &Ir<'c>, x: Any<'c>, index: Any<'c>) -> Any<'c> 
 
 /// The controls whose XORs make up `mask`, below 16.
 fn primitives(mask: u32) -> [Option<u32>; 2] {
-    let within_quad = |mask: u32| (mask != 0).then(|| QUAD | (0..4).fold(0, |control, i| control | (i ^ mask) << (2 * i)));
+    let within_quad =
+        |mask: u32| (mask != 0).then(|| QUAD | (0..4).fold(0, |control, i| control | (i ^ mask) << (2 * i)));
     match mask / 4 {
         0 => [within_quad(mask), None],
         1 => [Some(MIRRORED_8), within_quad(mask ^ 7)],

@@ -16,26 +16,22 @@ use crate::tile::Precision;
 const A4: Fragment = rows(&[Column(1), Column(2)], &[Row(1), Row(2), Row(4), Row(8), Column(4), Column(8)]);
 const B4: Fragment = rows(&[Row(1), Row(2)], &[Column(1), Column(2), Column(4), Column(8), Row(4), Row(8)]);
 /// The same with eight neighbours.
-const A8: Fragment =
-    rows(&[Column(1), Column(2), Column(4)], &[Row(1), Row(2), Row(4), Row(8), Column(8), Column(16)]);
+const A8: Fragment = rows(&[Column(1), Column(2), Column(4)], &[Row(1), Row(2), Row(4), Row(8), Column(8), Column(16)]);
 const B8: Fragment = rows(&[Row(1), Row(2), Row(4)], &[Column(1), Column(2), Column(4), Column(8), Row(8), Row(16)]);
 /// A column of the result per lane, four neighbours down in its registers.
 const C4: Fragment = rows(&[Row(1), Row(2)], &[Column(1), Column(2), Column(4), Column(8), Row(4), Row(8)]);
 
 /// RDNA3: both halves of a wave hold the operands, all of k in a lane's registers.
-const A16: Fragment =
-    rows(&[Column(1), Column(2), Column(4), Column(8)], &[Row(1), Row(2), Row(4), Row(8), Free]);
+const A16: Fragment = rows(&[Column(1), Column(2), Column(4), Column(8)], &[Row(1), Row(2), Row(4), Row(8), Free]);
 const B16: Fragment = rows(&[Row(1), Row(2), Row(4), Row(8)], &[Column(1), Column(2), Column(4), Column(8), Free]);
 /// RDNA3: the halves hold every other row.
 const C_ODD: Fragment = rows(&[Row(2), Row(4), Row(8)], &[Column(1), Column(2), Column(4), Column(8), Row(1)]);
 
 /// RDNA4: a half of a wave holds every other group of four along k…
-const A_FOURS: Fragment =
-    rows(&[Column(1), Column(2), Column(8)], &[Row(1), Row(2), Row(4), Row(8), Column(4)]);
+const A_FOURS: Fragment = rows(&[Column(1), Column(2), Column(8)], &[Row(1), Row(2), Row(4), Row(8), Column(4)]);
 const B_FOURS: Fragment = rows(&[Row(1), Row(2), Row(8)], &[Column(1), Column(2), Column(4), Column(8), Row(4)]);
 /// … of bytes, one half of k …
-const A_EIGHTS: Fragment =
-    rows(&[Column(1), Column(2), Column(4)], &[Row(1), Row(2), Row(4), Row(8), Column(8)]);
+const A_EIGHTS: Fragment = rows(&[Column(1), Column(2), Column(4)], &[Row(1), Row(2), Row(4), Row(8), Column(8)]);
 const B_EIGHTS: Fragment = rows(&[Row(1), Row(2), Row(4)], &[Column(1), Column(2), Column(4), Column(8), Row(8)]);
 /// … and of the result, the upper or the lower rows.
 const C_HALF: Fragment = rows(&[Row(1), Row(2), Row(4)], &[Column(1), Column(2), Column(4), Column(8), Row(8)]);

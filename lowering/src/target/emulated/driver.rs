@@ -1,11 +1,12 @@
 //! Compiles programs for the emulated GPU and runs each lane on a thread.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex};
 
 use inkwell::context::Context;
 
 use super::emit::{Emulated, SLOTS};
+use super::fragment;
 use crate::llvm::{Ir, lower_body};
 use crate::passes;
 use crate::spec::Spec;
@@ -17,8 +18,7 @@ use crate::tile::Program;
 pub struct Loaded {
     kernel: Kernel,
     scratch: u32,
-    lanes: u32,
-    warps: u32,
+    spec: Spec,
 }
 
 /// A GPU with few lanes, so that few threads have to meet.
@@ -30,6 +30,9 @@ pub fn spec(lanes: u32, warps: u32) -> Spec {
 struct Meeting {
     warps: Vec<(Barrier, Vec<AtomicU32>)>,
     all: Barrier,
+    spec: Spec,
+    /// What each lane of each warp hands to a matrix instruction.
+    operands: Vec<Mutex<Vec<Vec<u32>>>>,
 }
 
 extern "C" fn exchange(meeting: *const Meeting, warp: u32, lane: u32, word: u32, from: u32) -> u32 {
@@ -48,6 +51,23 @@ extern "C" fn wait(meeting: *const Meeting) {
     unsafe { &*meeting }.all.wait();
 }
 
+extern "C" fn multiply(meeting: *const Meeting, warp: u32, lane: u32, which: u32, words: *mut u32) {
+    // SAFETY: as above; `words` holds as many as the lanes of such an instruction have elements.
+    let (meeting, words) = unsafe {
+        let meeting = &*meeting;
+        let count = fragment::words(&meeting.spec.name, &meeting.spec.matrices[which as usize]);
+        (meeting, std::slice::from_raw_parts_mut(words, count))
+    };
+    let warp = warp as usize;
+    let operands = || meeting.operands[warp].lock().unwrap();
+    operands()[lane as usize] = words.to_vec();
+    meeting.warps[warp].0.wait();
+    let result = fragment::multiply(&meeting.spec.name, &meeting.spec.matrices[which as usize], &operands(), lane);
+    let first = words.len() - result.len();
+    words[first..].copy_from_slice(&result);
+    meeting.warps[warp].0.wait();
+}
+
 /// Compiles and loads a program.
 pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
     let mut native = program.clone();
@@ -59,13 +79,13 @@ pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
     let machine = module::machine(spec).map_err(text)?;
     module::aim(&ir, spec, &machine);
     let symbol = format!("kiln_{}", program.name);
-    let emulated = Emulated::begin(&ir, &native, &symbol);
+    let emulated = Emulated::begin(&ir, &native, spec, &symbol);
     lower_body(&ir, &emulated, &native, spec);
     let scratch = emulated.end(&ir);
     module::optimise(&ir, &machine, "function(early-cse<memssa>,gvn)", &native, &mut |_, _| {}).map_err(text)?;
     let bytes = module::relocatable(&ir, &machine, &native).map_err(text)?;
     let kernel = load(&Object { symbol, bytes }).map_err(text)?;
-    Ok(Loaded { kernel, scratch, lanes: spec.lanes, warps: spec.warps })
+    Ok(Loaded { kernel, scratch, spec: spec.clone() })
 }
 
 impl Loaded {
@@ -75,22 +95,26 @@ impl Loaded {
     ///
     /// As for [`Kernel::launch`].
     pub unsafe fn launch(&self, grid: [u32; 3], params: &[u64]) -> u32 {
-        let threads = self.lanes * self.warps;
-        let words = || (0..self.lanes).map(|_| AtomicU32::new(0)).collect();
+        let (lanes, warps) = (self.spec.lanes, self.spec.warps);
+        let threads = lanes * warps;
+        let words = || (0..lanes).map(|_| AtomicU32::new(0)).collect();
         let meeting = Meeting {
-            warps: (0..self.warps).map(|_| (Barrier::new(self.lanes as usize), words())).collect(),
+            warps: (0..warps).map(|_| (Barrier::new(lanes as usize), words())).collect(),
             all: Barrier::new(threads as usize),
+            spec: self.spec.clone(),
+            operands: (0..warps).map(|_| Mutex::new(vec![Vec::new(); lanes as usize])).collect(),
         };
         let scratch = vec![0u128; self.scratch as usize / 16 + 1];
         let status = AtomicU32::new(0);
         let run = |thread: u32| {
             let own: [u64; SLOTS] = [
-                (thread % self.lanes).into(),
-                (thread / self.lanes).into(),
+                (thread % lanes).into(),
+                (thread / lanes).into(),
                 &raw const meeting as u64,
                 exchange as *const () as u64,
                 wait as *const () as u64,
                 scratch.as_ptr() as u64,
+                multiply as *const () as u64,
             ];
             let params: Vec<u64> = params.iter().copied().chain(own).collect();
             for (z, y, x) in

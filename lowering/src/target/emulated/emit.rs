@@ -1,22 +1,24 @@
 //! Answers to the questions of code generation.  The kernel has a processor's signature; behind its parameters' slots
 //! come the thread's lane and warp, the address of what the threads share, the addresses of the functions that exchange
-//! words and wait, and that of scratch memory.
+//! words and wait, that of scratch memory, and that of the function that does what a matrix instruction does.
 
 use std::cell::Cell;
 
 use inkwell::IntPredicate;
-use inkwell::values::{FunctionValue, InstructionValue, PointerValue};
+use inkwell::values::{FunctionValue, InstructionOpcode as I, InstructionValue, PointerValue};
 
 use crate::dtype::DType;
+use crate::layout::fragment::Matrix;
 use crate::llvm::address::{element_address, element_addresses};
 use crate::llvm::alias::Scopes;
 use crate::llvm::check::report;
 use crate::llvm::ir::{Any, Ir, built};
 use crate::llvm::{Emit, Thread};
+use crate::spec::Spec;
 use crate::tile::{Param, ParamKind, Program};
 
 /// Slots behind those of the parameters.
-pub const SLOTS: usize = 6;
+pub const SLOTS: usize = 7;
 
 pub(super) struct Emulated<'c> {
     params: Vec<Any<'c>>,
@@ -27,13 +29,16 @@ pub(super) struct Emulated<'c> {
     exchange: PointerValue<'c>,
     wait: PointerValue<'c>,
     scratch: PointerValue<'c>,
+    multiply: PointerValue<'c>,
+    function: FunctionValue<'c>,
+    matrices: &'static [Matrix],
     scopes: Scopes<'c>,
     taken: Cell<u32>,
     most: Cell<u32>,
 }
 
 impl<'c> Emulated<'c> {
-    pub fn begin(ir: &Ir<'c>, program: &Program, symbol: &str) -> Emulated<'c> {
+    pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str) -> Emulated<'c> {
         let c = ir.context;
         let pointer = c.ptr_type(Default::default());
         let function = ir.module.add_function(symbol, c.void_type().fn_type(&[pointer.into(); 3], false), None);
@@ -62,6 +67,9 @@ impl<'c> Emulated<'c> {
             exchange: address(3),
             wait: address(4),
             scratch: address(5),
+            multiply: address(6),
+            function,
+            matrices: spec.matrices,
             scopes: Scopes::new(ir, program),
             taken: Cell::new(0),
             most: Cell::new(0),
@@ -147,5 +155,36 @@ impl<'c> Emit<'c> for Emulated<'c> {
     fn barrier(&self, ir: &Ir<'c>) {
         let ty = ir.context.void_type().fn_type(&[ir.context.ptr_type(Default::default()).into()], false);
         built(ir.builder.build_indirect_call(ty, self.wait, &[self.shared.into()], ""));
+    }
+    /// Each thread hands the bits of its elements over, one a word, those of `a` before those of `b` and `c`, and takes
+    /// those of the result from where the latter were.
+    fn multiply(&self, ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
+        let (int, pointer) = (ir.context.i32_type(), ir.context.ptr_type(Default::default()));
+        let count = (a.len() + b.len() + c.len()) as u32;
+        let entry = self.function.get_first_basic_block().and_then(|block| block.get_first_instruction());
+        let start = ir.context.create_builder();
+        start.position_before(&entry.expect("a beginning"));
+        let words = built(start.build_alloca(int.array_type(count), ""));
+        let place = |i: usize| element_address(ir, int.into(), words, ir.i32(i as u32));
+        for (i, (&x, dtype)) in
+            a.iter().chain(b).map(|x| (x, matrix.operand)).chain(c.iter().map(|x| (x, matrix.sum))).enumerate()
+        {
+            let bits = ir.bitcast(x, ir.scalar_type(dtype.signed_bits()));
+            let word = if dtype.bytes() == 4 { bits } else { ir.convert(I::ZExt, bits, int.into()) };
+            ir.store(place(i), word, 4);
+        }
+        let ty = ir
+            .context
+            .void_type()
+            .fn_type(&[pointer.into(), int.into(), int.into(), int.into(), pointer.into()], false);
+        let which = self.matrices.iter().position(|m| m == matrix).expect("an instruction of this machine");
+        let Thread { lane, warp } = self.thread;
+        let args = [self.shared.into(), warp.into(), lane.into(), ir.i32(which as u32).into(), words.into()];
+        built(ir.builder.build_indirect_call(ty, self.multiply, &args, ""));
+        let result = (a.len() + b.len()..count as usize).map(|i| {
+            let word = ir.load(int.into(), place(i), 4);
+            ir.bitcast(word, ir.scalar_type(matrix.sum))
+        });
+        result.collect()
     }
 }

@@ -4,5 +4,6 @@
 
 mod driver;
 mod emit;
+mod fragment;
 
 mod tests;

@@ -6,7 +6,10 @@ use super::driver::{compile, spec};
 use crate::dtype::DType;
 use crate::op::Pointwise;
 use crate::op::pointwise::Lower;
+use crate::spec::Spec;
+use crate::target::amd;
 use crate::tile::arbitrary::{Case, Data, Features, program};
+use crate::tile::{Builder, Precision, Value};
 
 /// A piece of an aligned buffer.
 #[derive(Clone)]
@@ -16,8 +19,8 @@ struct Line([u8; 64]);
 /// Lanes and warps of the machines.
 const MACHINES: [(u32, u32); 3] = [(8, 1), (4, 2), (2, 4)];
 
-fn run(case: &Case, (lanes, warps): (u32, u32)) -> Result<(Vec<Data>, u32), String> {
-    let kernel = compile(&case.program, &spec(lanes, warps))?;
+fn run(case: &Case, machine: &Spec) -> Result<(Vec<Data>, u32), String> {
+    let kernel = compile(&case.program, machine)?;
     let aligned = |d: &Data| match d {
         Data::Scalar(_) => Vec::new(),
         Data::Buffer(bytes) => {
@@ -47,7 +50,11 @@ fn run(case: &Case, (lanes, warps): (u32, u32)) -> Result<(Vec<Data>, u32), Stri
     Ok((data, code))
 }
 
-fn agrees(case: &Case, machine: (u32, u32)) -> Result<(), String> {
+fn agrees(case: &Case, (lanes, warps): (u32, u32)) -> Result<(), String> {
+    agrees_on(case, &spec(lanes, warps))
+}
+
+fn agrees_on(case: &Case, machine: &Spec) -> Result<(), String> {
     let (want, report) = case.interpret(&case.program).map_err(|fault| format!("the interpreter: {fault}"))?;
     let (got, code) = run(case, machine)?;
     if let Some(difference) = case.difference(&want, &got) {
@@ -89,6 +96,55 @@ fn files_give_the_same_here() {
             let case = Case::read(&std::fs::read_to_string(&path).unwrap()).unwrap();
             for machine in MACHINES {
                 agrees(&case, machine).unwrap_or_else(|e| panic!("{}, {machine:?}: {e}", path.display()));
+            }
+        }
+    }
+}
+
+/// Offsets of a row-major matrix.
+fn matrix(b: &mut Builder, rows: u32, columns: u32) -> Value {
+    let offsets = b.arange(rows * columns);
+    b.reshape(offsets, &[rows, columns])
+}
+
+/// Loads three tiles, multiplies and adds, stores the sums.
+fn product([operand, sum]: [DType; 2], [m, n, k]: [u32; 3]) -> Case {
+    let mut b = Builder::new("product");
+    let [x, y] = [0; 2].map(|_| b.buffer(operand, false));
+    let acc = b.buffer(sum, true);
+    let (at_x, at_y, at_acc) = (matrix(&mut b, m, k), matrix(&mut b, k, n), matrix(&mut b, m, n));
+    let (xs, ys, sums) = (b.load(x, at_x), b.load(y, at_y), b.load(acc, at_acc));
+    let sums = b.dot(xs, ys, sums, Precision::Ieee);
+    b.store(acc, at_acc, sums, None);
+    // No two rows or columns alike, sums that depend on their order, and in f16 and bf16 neither infinities nor NaN.
+    let data = |dtype: DType, count: u32, seed: u32| {
+        let number = |i: u32| (i + seed).wrapping_mul(0x9e37_79b9) >> 8;
+        let bits = |i: u32| match dtype {
+            DType::F16 => u64::from(number(i) & 0x83ff | 0x3800),
+            DType::Bf16 => u64::from(number(i) & 0x80ff | 0x3f00),
+            DType::F32 => u64::from((number(i) as f32 / 1e7).to_bits()),
+            _ => u64::from(number(i)),
+        };
+        Data::Buffer((0..count).flat_map(|i| bits(i).to_le_bytes()[..dtype.bytes()].to_vec()).collect())
+    };
+    let args = vec![data(operand, m * k, 1), data(operand, k * n, 5000), data(sum, m * n, 9000)];
+    Case { program: b.finish(), grid: [1; 3], args }
+}
+
+/// AMD's matrix instructions, by their makers' formulas: what they are handed and hand back are the elements that the
+/// layouts say, on one warp and several.
+#[test]
+fn matrix_instructions_give_the_sums_of_the_interpreter() {
+    for name in amd::NAMES {
+        let machine = amd::spec(name).unwrap();
+        for matrix in machine.matrices {
+            let k = matrix.extents[2];
+            for (extents, warps) in [([16, 16, k], 1), ([32, 64, 2 * k], 1), ([64, 32, k], 2)] {
+                let case = product([matrix.operand, matrix.sum], extents);
+                let emulated =
+                    Spec { name: name.to_string(), matrices: machine.matrices, ..spec(machine.lanes, warps) };
+                agrees_on(&case, &emulated)
+                    .unwrap_or_else(|e| panic!("{name} {} {extents:?} {warps}: {e}", matrix.name));
             }
         }
     }

@@ -5,9 +5,7 @@ use std::cell::{Cell, OnceCell};
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
-use inkwell::values::{
-    GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue,
-};
+use inkwell::values::{GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
 use crate::dtype::DType;
