@@ -128,3 +128,44 @@ fn what_two_passes_want_waits_in_the_place_of_the_result() {
         assert!(same(&fused[0], &unfused[0]));
     }
 }
+
+/// Rows that a program holds in registers give what rows give that are gone through again for each reduction, and their
+/// kernels read each operand once.
+#[test]
+fn held_rows_have_the_same_tree() {
+    let row = |dtype: DType, n: u64| {
+        let mut g = Graph::new();
+        let x = g.input(dtype, &[9, n]);
+        let wide = |g: &mut Graph, y: Node| g.expand(y, &[9, n]);
+        let most = g.reduce(Reduction::Max, x, &[1], dtype);
+        let first = g.reduce(Reduction::ArgMax, x, &[1], DType::I32);
+        let most = wide(&mut g, most);
+        let shifted = g.map(Pointwise::Sub, &[x, most]);
+        let e = g.map(Pointwise::Exp, &[shifted]);
+        let sum = g.reduce(Reduction::Sum, e, &[1], dtype);
+        let sum = wide(&mut g, sum);
+        let y = g.map(Pointwise::Div, &[e, sum]);
+        let square = g.map(Pointwise::Mul, &[y, y]);
+        let spread = g.reduce(Reduction::Sum, square, &[1], dtype);
+        g.outputs = vec![y, spread, first];
+        g
+    };
+    for n in [2, 63, 64, 65, 320, 768, 1000, 1024, 1025, 2048, 3000, 4096] {
+        for (dtype, special) in [(DType::F32, true), (DType::Bf16, false)] {
+            let (graph, x) = (row(dtype, n), terms(dtype, 9, n, special));
+            let run = |grain| {
+                let options = Options { grain, ..OPTIONS };
+                execute::run(&graph, (std::slice::from_ref(&x), &[]), &options, false).unwrap()
+            };
+            let (held, again) = (run(Grain::of_threads(100)), run(OPTIONS.grain));
+            assert!(held.iter().zip(&again).all(|(a, b)| same(a, b)), "{n} terms of {dtype}");
+        }
+    }
+    let graph = row(DType::F32, 1000);
+    let input = InputData { layout: Layout::contiguous(&[9, 1000]), buffer_len: 9000, donated: false };
+    let loads = |grain| {
+        let plan = plan(&graph, std::slice::from_ref(&input), &Options { grain, ..OPTIONS });
+        plan.programs.iter().map(|p| p.to_string().matches("= load").count()).collect::<Vec<_>>()
+    };
+    assert_eq!(loads(Grain::of_threads(100)), [16]);
+}

@@ -8,6 +8,7 @@ use super::across;
 use super::collapse::collapse;
 use super::context::Emitter;
 use super::crossed;
+use super::held::Held;
 use super::point::Point;
 use super::reduce::{self, Across, Lanes};
 use super::walk::{self, OWN_ROW, Tiles};
@@ -31,11 +32,16 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     let places: Vec<&Affine> = body.stores.iter().map(|s| &s.at).collect();
     let name = name(&body);
     let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
-    let lanes = lanes(graph, &body, terms);
+    let lanes = match lanes(graph, &body, terms) {
+        Lanes::Along => Held::of(&body, terms, grain.held).map_or(Lanes::Along, Lanes::Held),
+        across => across,
+    };
     let tiles = match (body.folds.is_empty(), lanes) {
         (true, _) if cross.is_some() => crossed::tiles(grain),
         (true, _) => walk::pointwise(grain, widest(graph, &body)),
-        (_, Lanes::Along) => Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW },
+        (_, Lanes::Along | Lanes::Held(_)) => {
+            Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW }
+        }
         (_, Lanes::Across(Across { width, .. })) => {
             Tiles { lanes: width, leading: true, weight: terms, grain, own_row: OWN_ROW }
         }

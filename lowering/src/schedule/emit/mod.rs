@@ -9,6 +9,7 @@ pub mod combine;
 pub mod context;
 pub mod crossed;
 pub mod fused;
+pub mod held;
 mod keep;
 pub mod looped;
 pub mod point;

@@ -6,6 +6,7 @@ use super::super::group::{AxisData, Body, Store};
 use super::super::simplify::LANES;
 use super::combine::{Carried, append, carried, combine, enter, is_exact, leave, neutral};
 use super::context::Emitter;
+use super::held::Held;
 use super::keep::{self, Keep};
 use super::point::Point;
 use super::walk::{self, Tiles, divide, extent, full_end};
@@ -17,6 +18,8 @@ use crate::tile::Value;
 pub enum Lanes {
     /// Along the reduced axes: tiles of [`LANES`] terms of one row.
     Along,
+    /// Along them, all tiles of a row at once.
+    Held(Held),
     /// Across them: tiles of `height` terms of `width` rows.
     Across(Across),
 }
@@ -69,7 +72,10 @@ impl Terms {
         let run = run_start(axes, tiles);
         let product = |axes: &[AxisData]| axes.iter().map(|a| a.extent).product::<u64>();
         let total = product(&axes[first..]);
-        let fixed = matches!(lanes, Lanes::Across(Across { unrolled: true, .. })).then_some(total);
+        let fixed = match lanes {
+            Lanes::Across(Across { unrolled: true, .. }) | Lanes::Held(Held { exact: true, .. }) => Some(total),
+            _ => None,
+        };
         let count = match fixed {
             Some(_) => e.int(total as i64),
             None => e.argument(total as i64, 1),
@@ -109,6 +115,7 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
     let last = body.stores.iter().map(|s| stage(s.value)).max().unwrap_or(0);
     let mut stored = vec![false; body.stores.len()];
     let mut kept: Vec<Keep> = Vec::new();
+    let mut held: Vec<Point> = Vec::new();
     for now in 0..=last {
         let folds: Vec<usize> = (0..body.folds.len()).filter(|&i| stage(body.folds[i].input) == now).collect();
         let ready = |s: &Store| s.full && stage(s.value) <= now;
@@ -119,7 +126,11 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
         }
         full.iter().for_each(|&i| stored[i] = true);
         let later: Vec<usize> = (0..stored.len()).filter(|&i| body.stores[i].full && !stored[i]).collect();
-        let keeps = keep::choose(e, body, &folds, &later, &kept);
+        let keeps = match lanes {
+            // What is in registers need not be left in memory.
+            Lanes::Held(_) => Vec::new(),
+            _ => keep::choose(e, body, &folds, &later, &kept),
+        };
         let wanted = folds.iter().map(|&i| body.folds[i].input).chain(full.iter().map(|&i| body.stores[i].value));
         let wanted = body.exprs.needed(wanted);
         let found = kept.iter().copied().filter(|k| wanted.contains(&k.ex)).collect();
@@ -128,6 +139,7 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
             Lanes::Across(Across { height, width, unrolled: true }) => visit.unrolled(e, point, height, width),
             Lanes::Across(across) => visit.across(e, point, across),
             Lanes::Along => visit.along(e, point),
+            Lanes::Held(row) => visit.held(e, point, row, &mut held),
         };
         for (&i, result) in visit.folds.iter().zip(results) {
             point.reduced[i] = Some(result);
@@ -155,7 +167,7 @@ pub(super) struct Visit<'a> {
 
 impl Visit<'_> {
     /// The point at the terms `start + lanes`, where what earlier passes left is known.
-    fn at(&self, e: &mut Emitter, outer: &Point, place: (Value, Value), mask: Option<Value>) -> Point {
+    pub(super) fn at(&self, e: &mut Emitter, outer: &Point, place: (Value, Value), mask: Option<Value>) -> Point {
         let mut point = self.terms.at(e, outer, place, mask);
         for keep in &self.found {
             let store = &self.body.stores[keep.store];
@@ -306,6 +318,20 @@ impl Visit<'_> {
         joined.collect()
     }
 
+    /// Sums in whose lane `lane` a partial sum has joined.
+    pub(super) fn into_lane(
+        &self,
+        e: &mut Emitter,
+        (lanes, lane): (Value, Value),
+        sums: &[Carried],
+        partial: &[Carried],
+        shape: &[u32],
+    ) -> Vec<Value> {
+        let here = e.op(Pointwise::Eq, lanes, lane);
+        let joined = self.join(e, sums, partial, shape);
+        self.place(e, here, &joined, sums, shape)
+    }
+
     /// `values` where `here` holds, elsewhere `others`.
     pub(super) fn place(
         &self,
@@ -334,8 +360,20 @@ impl Visit<'_> {
     ) -> Vec<Value> {
         let mut inner = self.at(e, outer, (start, lanes), mask);
         let index = e.op(Pointwise::Add, start, lanes);
-        let operands = self.operands(e, &mut inner, index, shape);
-        self.write(e, &mut inner);
+        self.feed(e, &mut inner, index, sums, shape)
+    }
+
+    /// Feeds the terms at a point, and writes what is complete there.
+    pub(super) fn feed(
+        &self,
+        e: &mut Emitter,
+        inner: &mut Point,
+        index: Value,
+        sums: &[Value],
+        shape: &[u32],
+    ) -> Vec<Value> {
+        let operands = self.operands(e, inner, index, shape);
+        self.write(e, inner);
         let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
         let sums = self.split(sums);
         folds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (s, x))| append(&mut e.b, kind, s, x)).collect()
