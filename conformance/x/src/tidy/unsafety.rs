@@ -8,6 +8,7 @@ use super::source::{Line, Source, has_word};
 const PLACES: &[(&str, &str)] = &[
     ("lowering/src/target/*/object.rs", "makes machine code and asks LLVM for it"),
     ("lowering/src/target/*/driver.rs", "calls what was compiled"),
+    ("lowering/src/target/*/driver/**", "calls a device's driver"),
     ("lowering/src/llvm/address.rs", "asks LLVM for addresses"),
     ("lowering/src/target/host/pool.rs", "lends borrowed data to threads that outlive the call"),
     ("backend/src/run/**", "owns raw memory of devices"),

@@ -1,0 +1,189 @@
+//! Kernels: PTX text becomes machine code by the driver's own compiler, machine code is loaded, and runs.
+
+use std::ffi::{CString, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUjit_option as Key, CUresult};
+use smallvec::SmallVec;
+
+use super::{Device, Error, described};
+
+/// Bytes of shared memory of a block that need no leave.
+const SHARED_AT_ONCE: u32 = 48 << 10;
+
+/// Most programs along the second and third axis of a grid.
+const GRID: u32 = 65535;
+
+/// Bytes that the driver's compiler may say.
+const LOG: usize = 8 << 10;
+
+/// How a kernel is launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Name of the kernel in its module.
+    pub symbol: String,
+    /// Programs that one block runs, side by side along the grid's first axis.
+    pub programs: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+}
+
+/// A kernel that is loaded; its clones are the same one.  It stays loaded as long as the process.
+#[derive(Clone)]
+pub struct Kernel(Arc<Code>);
+
+struct Code {
+    function: sys::CUfunction,
+    shape: Shape,
+}
+
+// SAFETY: the handle names code that is never unloaded; launching it goes through the device.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+/// What the driver's compiler says, and the options that have it say so.
+struct Log {
+    errors: Vec<u8>,
+}
+
+impl Log {
+    fn new() -> Log {
+        Log { errors: vec![0; LOG] }
+    }
+
+    /// Options for the driver: keys and values.
+    fn options(&mut self) -> (Vec<Key>, Vec<*mut c_void>) {
+        let keys = vec![Key::CU_JIT_ERROR_LOG_BUFFER, Key::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        (keys, vec![self.errors.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG)])
+    }
+
+    fn text(&self) -> String {
+        let end = self.errors.iter().position(|&b| b == 0).unwrap_or(LOG);
+        String::from_utf8_lossy(&self.errors[..end]).trim().to_string()
+    }
+}
+
+impl Device {
+    /// Compiles PTX text to machine code for this device.  `cpu` is the processor that the text is for, as LLVM names it:
+    /// text for one processor alone (`sm_90a`) is compiled for that one.
+    pub fn link(&self, symbol: &str, ptx: &str, cpu: &str) -> Result<Vec<u8>, Error> {
+        self.enter()?;
+        let mut log = Log::new();
+        let (mut keys, mut values) = log.options();
+        if let Some(number) = cpu.strip_prefix("sm_").and_then(|rest| rest.strip_suffix('a')?.parse::<usize>().ok()) {
+            keys.push(Key::CU_JIT_TARGET);
+            values.push(ptr::without_provenance_mut(sys::CU_COMPUTE_ACCELERATED_TARGET_BASE as usize + number));
+        }
+        let text = CString::new(ptx).map_err(|e| refused(symbol, e.to_string(), &Log::new()))?;
+        let name = CString::new(symbol).unwrap_or_default();
+        let mut state = MaybeUninit::uninit();
+        // SAFETY: options and log outlive the link; the state is written on success and destroyed once; the text ends
+        // with a zero, which counts; the code belongs to the state and is copied before that goes.
+        unsafe {
+            let code =
+                sys::cuLinkCreate_v2(keys.len() as u32, keys.as_mut_ptr(), values.as_mut_ptr(), state.as_mut_ptr());
+            self.check("cuLinkCreate", code)?;
+            let state = state.assume_init();
+            let (mut start, mut len) = (ptr::null_mut(), 0);
+            let bytes = text.as_bytes_with_nul();
+            let mut code = sys::cuLinkAddData_v2(
+                state,
+                sys::CUjitInputType::CU_JIT_INPUT_PTX,
+                bytes.as_ptr().cast_mut().cast(),
+                bytes.len(),
+                name.as_ptr(),
+                0,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            );
+            if code == CUresult::CUDA_SUCCESS {
+                code = sys::cuLinkComplete(state, &mut start, &mut len);
+            }
+            let linked = match code {
+                CUresult::CUDA_SUCCESS => Ok(std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec()),
+                code => Err(refused(symbol, described(code), &log)),
+            };
+            let _ = sys::cuLinkDestroy(state);
+            linked
+        }
+    }
+
+    /// Loads machine code, or PTX text that ends with a zero.
+    ///
+    /// # Errors
+    ///
+    /// Code for another device, or not code at all: images may come from a file.
+    pub fn load(&self, image: &[u8], shape: Shape) -> Result<Kernel, Error> {
+        self.enter()?;
+        let mut log = Log::new();
+        let (mut keys, mut values) = log.options();
+        let name = CString::new(shape.symbol.as_str()).unwrap_or_default();
+        let (mut module, mut function) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: options and log outlive the call; the image is whole (its checksum held, or it was just made), and is
+        // copied; handles are written on success, and only then read.
+        let function = unsafe {
+            let count = keys.len() as u32;
+            let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
+            match sys::cuModuleLoadDataEx(module.as_mut_ptr(), image.as_ptr().cast(), count, keys, values) {
+                CUresult::CUDA_SUCCESS => {}
+                code => return Err(refused(&shape.symbol, described(code), &log)),
+            }
+            let code = sys::cuModuleGetFunction(function.as_mut_ptr(), module.assume_init(), name.as_ptr());
+            self.check("cuModuleGetFunction", code)?;
+            function.assume_init()
+        };
+        if shape.shared > SHARED_AT_ONCE {
+            let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function was just loaded.
+            let code = unsafe { sys::cuFuncSetAttribute(function, attribute, shape.shared as i32) };
+            self.check("cuFuncSetAttribute", code)?;
+        }
+        Ok(Kernel(Arc::new(Code { function, shape })))
+    }
+
+    /// Has a kernel run for every program of a grid, after everything asked for so far.  `status` is the address of the
+    /// word for the code of a failed check.
+    ///
+    /// # Safety
+    ///
+    /// The thread has entered the device.  `params` has a word per parameter of the program, and in each buffer's word
+    /// the address of device memory that holds all elements that the programs access and that nobody else uses until
+    /// they have run (what is only read may be read by others).
+    pub unsafe fn launch(&self, kernel: &Kernel, grid: [u32; 3], params: &[u64], status: u64) -> Result<(), Error> {
+        let shape = &kernel.0.shape;
+        let [x, y, z] = grid;
+        if y > GRID || z > GRID {
+            return Err(Error::Grid(grid));
+        }
+        // The driver reads as many bytes of a value as the parameter has: the first four of the grid's numbers.
+        let last = [status, u64::from(x), u64::from(y), u64::from(z)];
+        let mut values: SmallVec<[*mut c_void; 64]> = SmallVec::new();
+        values.extend(params.iter().chain(&last).map(|word| ptr::from_ref(word).cast_mut().cast()));
+        // SAFETY: as the caller promises; the driver copies the values before it returns.
+        let code = unsafe {
+            sys::cuLaunchKernel(
+                kernel.0.function,
+                x.div_ceil(shape.programs),
+                y,
+                z,
+                shape.threads,
+                1,
+                1,
+                shape.shared,
+                self.stream,
+                values.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        self.check("cuLaunchKernel", code)
+    }
+}
+
+fn refused(symbol: &str, what: String, log: &Log) -> Error {
+    Error::Refused { symbol: symbol.into(), what, log: log.text() }
+}
