@@ -51,10 +51,7 @@ impl Backend for Kiln {
     }
 
     fn device_count(type_id: u16) -> usize {
-        match type_id {
-            0 | 3 => 1,
-            _ => 0,
-        }
+        KilnDevice::of_kind(type_id).map_or(0, crate::run::count)
     }
 }
 

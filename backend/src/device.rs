@@ -48,6 +48,13 @@ impl KilnDevice {
         }
     }
 
+    /// The first device of a kind, by the number that Burn calls it.
+    pub(crate) fn of_kind(kind: u16) -> Option<KilnDevice> {
+        [KilnDevice::Cpu, KilnDevice::Cuda(0), KilnDevice::Hip(0), KilnDevice::Interp]
+            .into_iter()
+            .find(|d| d.key().0 == kind)
+    }
+
     fn key(self) -> (u16, u16) {
         match self.resolve() {
             KilnDevice::Cpu | KilnDevice::Chosen => (0, 0),

@@ -225,7 +225,7 @@ pub fn record<T>(device: &KilnDevice, f: impl FnOnce() -> T) -> (T, Report) {
     record::flush(device);
     let stream = stream::of(device);
     let machine = stream.machine;
-    machine.wait();
+    let _ = machine.wait();
     machine.listen(stream.number, true);
     let made = f();
     let synced = record::sync(device);
@@ -234,6 +234,20 @@ pub fn record<T>(device: &KilnDevice, f: impl FnOnce() -> T) -> (T, Report) {
         panic!("work under inspection failed: {error}");
     }
     (made, Report { segments })
+}
+
+/// A device of this computer, or a kind of which it has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// As [`KilnDevice`] is read: `cpu`, `cuda:0`; without a number where there is none.
+    pub device: String,
+    /// What is known of it, by name; `unavailable` says why it cannot be used.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+/// Every device of this computer.  Opens GPUs for it, which takes a moment each.
+pub fn devices() -> Vec<About> {
+    crate::run::about().into_iter().map(|(device, facts)| About { device, facts }).collect()
 }
 
 /// Runs `f` with fusing on or off for what this thread records in it.

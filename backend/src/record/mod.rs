@@ -85,18 +85,20 @@ fn settle(op: &'static str, stream: &std::sync::Arc<Stream>, inputs: &[&KilnTens
     }
 }
 
-/// A tensor of the given data.  Its bytes are kept where their alignment allows, else copied.
+/// A tensor of the given data.  Its bytes are kept where their alignment allows, else copied.  Where memory runs out,
+/// whoever reads what depends on the tensor is told.
 ///
 /// # Panics
 ///
-/// For quantized data, and where memory runs out.
+/// For quantized data.
 pub fn from_data(data: TensorData, device: &KilnDevice) -> KilnTensor {
     let stream = stream::of(device);
     let (bytes, shape, dtype) = data.into_parts();
-    let place = match run::place_bytes(&stream.machine.pool, bytes, &shape, dtype) {
-        Ok(place) => place,
-        Err(message) => panic!("from_data of {:?} {dtype:?}: {message}", shape.as_slice()),
-    };
+    let placed = run::place_bytes(&stream.machine.pool, bytes, &shape, dtype);
+    let place = placed.map_err(|why| {
+        let message = format!("`from_data` giving {:?} {}: {why}", shape.as_slice(), crate::dtype::to_kiln(dtype));
+        stream.machine.failure(stream.number, message)
+    });
     KilnTensor::first(value::Value::placed(stream, shape, dtype, place))
 }
 
@@ -109,10 +111,15 @@ pub fn into_data(t: KilnTensor) -> Result<TensorData, ExecutionError> {
     let value = &t.value;
     value.stream.submit_if(value.segment);
     if value.place.get().is_none() {
-        value.stream.machine.wait();
+        value.stream.machine.reach();
     }
     match value.place.get() {
-        Some(Ok(place)) => run::read_place(place, &value.shape, value.dtype).map_err(ExecutionError::with_context),
+        Some(Ok(place)) => {
+            if let Some(failure) = value.stream.machine.outcome(place) {
+                return Err(value.stream.machine.take(&failure));
+            }
+            run::read_place(place, &value.shape, value.dtype).map_err(ExecutionError::with_context)
+        }
         Some(Err(failure)) => Err(value.stream.machine.take(failure)),
         None => Err(ExecutionError::with_context(format!("the thread of device {} has ended", t.device()))),
     }
@@ -145,11 +152,11 @@ pub fn sync(device: &KilnDevice) -> Result<(), ExecutionError> {
     let machine = stream.machine;
     machine.submit_orphans();
     stream.submit();
-    machine.wait();
+    let reached = machine.wait();
     crate::inspect::write_stats(machine);
     match machine.take_first(stream.number) {
         Some(error) => Err(error),
-        None => Ok(()),
+        None => reached.map_err(ExecutionError::with_context),
     }
 }
 

@@ -27,10 +27,15 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// A value that lies somewhere already.
-    pub(crate) fn placed(stream: Arc<Stream>, shape: Shape, dtype: BurnDType, place: Place) -> Arc<Value> {
+    /// A value that lies somewhere already, or could not be put there.
+    pub(crate) fn placed(
+        stream: Arc<Stream>,
+        shape: Shape,
+        dtype: BurnDType,
+        place: Result<Place, Failure>,
+    ) -> Arc<Value> {
         let node = Node::from_u32(0);
-        let place = OnceLock::from(Ok(place));
+        let place = OnceLock::from(place);
         Arc::new(Value { holders: AtomicU32::new(0), shape, dtype, stream, segment: 0, node, place })
     }
 

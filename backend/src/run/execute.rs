@@ -3,22 +3,19 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use kiln_lowering::graph::{Array, oracle};
 use kiln_lowering::schedule::{Arg, Buf, Gemm, Plan, Sort, Step};
-use kiln_lowering::target::interp;
-use kiln_lowering::tile::ParamKind;
 
-use super::blas;
+use super::engine::{Checked, Engine, Launch, Ticket};
 use super::explain;
-use super::kernels::{Engine, Kernel};
+use super::fate::{touched, written};
+use super::kernels::Kernel;
 use super::machine::Machine;
 use super::memory::Buffer;
-use super::place::{Place, gather_bytes};
+use super::place::Place;
 use super::runner::message_of;
-use super::sort;
 
 /// A step that failed, and what it says.
 pub(super) struct Broken {
@@ -30,6 +27,8 @@ pub(super) struct Broken {
 pub(super) struct Outcome {
     pub(super) outputs: Vec<Result<Place, usize>>,
     pub(super) failures: Vec<Broken>,
+    /// Steps whose checks answer later.
+    pub(super) open: Vec<(usize, Ticket)>,
     /// Steps that computed something and the nanoseconds each took, where explanations are wanted.
     pub(super) nanos: Vec<(usize, u64)>,
 }
@@ -44,19 +43,20 @@ struct Slot {
 
 struct Run<'a> {
     machine: &'static Machine,
-    engine: &'a Engine,
+    engine: &'a dyn Engine,
     plan: &'a Plan,
     kernels: &'a [Result<Kernel, String>],
     scalars: &'a [u64],
     slots: Vec<Slot>,
     failures: Vec<Broken>,
+    open: Vec<(usize, Ticket)>,
     params: Vec<u64>,
 }
 
 /// Runs a plan; `operands` are the graph's inputs, `scalars` its slots.
 pub(super) fn run(
     machine: &'static Machine,
-    engine: &Engine,
+    engine: &dyn Engine,
     (plan, kernels): (&Plan, &[Result<Kernel, String>]),
     operands: &[Option<Place>],
     scalars: &[u64],
@@ -69,11 +69,19 @@ pub(super) fn run(
             failed: None,
         })
         .collect();
-    let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures: Vec::new(), params: Vec::new() };
+    let (failures, open, params) = (Vec::new(), Vec::new(), Vec::new());
+    let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures, open, params };
+    if let Err(message) = engine.begin() {
+        return run.give_up(message);
+    }
     let (timed, mut nanos) = (explain::wanted(), Vec::new());
     for (number, step) in plan.steps.iter().enumerate() {
         let started = (timed && !matches!(step, Step::Free(_))).then(Instant::now);
         run.step(number, step);
+        if started.is_some() {
+            // What fails here is reported by whoever waits next.
+            let _ = engine.synchronise();
+        }
         nanos.extend(started.map(|started| (number, started.elapsed().as_nanos() as u64)));
     }
     run.finish(nanos)
@@ -92,7 +100,7 @@ impl Run<'_> {
             return self.spoil(step, cause);
         }
         let done = catch_unwind(AssertUnwindSafe(|| match step {
-            Step::Launch { program, grid, args, checks, .. } => self.launch(*program, *grid, args, checks),
+            Step::Launch { program, grid, args, checks, .. } => self.launch(number, (*program, *grid), args, checks),
             Step::Gemm(gemm) => self.gemm(gemm),
             Step::Sort(sort) => self.sort(sort),
             Step::Free(_) => Ok(()),
@@ -105,7 +113,7 @@ impl Run<'_> {
 
     /// Marks what a step writes.
     fn spoil(&mut self, step: &Step, cause: usize) {
-        for buf in self.written(step) {
+        for buf in written(self.plan, step) {
             self.slot(buf).failed.get_or_insert(cause);
         }
     }
@@ -115,85 +123,58 @@ impl Run<'_> {
     }
 
     /// The memory of a buffer, which is found at its first use.
-    fn memory(&mut self, buf: Buf) -> Result<Arc<Buffer>, String> {
-        if let Some(memory) = &self.slot(buf).memory {
-            return Ok(Arc::clone(memory));
+    fn memory(&mut self, buf: Buf) -> Result<&Arc<Buffer>, String> {
+        let at = buf.as_u32() as usize;
+        if self.slots[at].memory.is_none() {
+            let data = &self.plan.buffers[buf];
+            let bytes =
+                usize::try_from(data.len).ok().and_then(|n| n.checked_mul(data.dtype.bytes())).unwrap_or(usize::MAX);
+            let inherited = data.takes.and_then(|old| self.slot(old).memory.take()).filter(|m| m.len() >= bytes);
+            self.slots[at].memory = Some(match inherited {
+                Some(memory) => memory,
+                None => self.machine.pool.allocate(bytes)?,
+            });
         }
-        let data = &self.plan.buffers[buf];
-        let bytes =
-            usize::try_from(data.len).ok().and_then(|n| n.checked_mul(data.dtype.bytes())).unwrap_or(usize::MAX);
-        let inherited = data.takes.and_then(|old| self.slot(old).memory.take()).filter(|m| m.len() >= bytes);
-        let memory = match inherited {
-            Some(memory) => memory,
-            None => self.machine.pool.allocate(bytes)?,
-        };
-        self.slot(buf).memory = Some(Arc::clone(&memory));
-        Ok(memory)
+        match &self.slots[at].memory {
+            Some(memory) => Ok(memory),
+            None => unreachable!("the memory was just found"),
+        }
     }
 
-    fn launch(&mut self, program: usize, grid: [u32; 3], args: &[Arg], checks: &[String]) -> Result<(), String> {
-        let kernel = self.kernels[program].as_ref().map_err(String::clone)?;
+    fn launch(
+        &mut self,
+        step: usize,
+        (program, grid): (usize, [u32; 3]),
+        args: &[Arg],
+        checks: &[String],
+    ) -> Result<(), String> {
+        let kernels = self.kernels;
+        let kernel = kernels[program].as_ref().map_err(String::clone)?;
         let mut params = std::mem::take(&mut self.params);
         params.clear();
         for arg in args {
             params.push(match arg {
-                Arg::Buffer(buf) => self.memory(*buf)?.address() as u64,
+                Arg::Buffer(buf) => self.memory(*buf)?.address().addr() as u64,
                 Arg::Slot(slot) => self.scalars[slot.as_u32() as usize],
                 Arg::Literal(bits) => *bits,
             });
         }
         self.machine.counters.launches.fetch_add(1, Relaxed);
-        let failed = if grid.contains(&0) { 0 } else { self.start(kernel, program, grid, args, &params)? };
+        let launch = Launch { plan: self.plan, grid, args, params: &params, checks: !checks.is_empty() };
+        let checked = match grid.contains(&0) {
+            true => Checked::Now(0),
+            // SAFETY: the plan passes a word per parameter; its buffers hold all elements that the program accesses,
+            // are aligned to 64 bytes, and belong to this run alone where they are written.
+            false => unsafe { kernel.launch(&launch)? },
+        };
         self.params = params;
-        match failed {
-            0 => Ok(()),
-            code => Err(checks.get(code as usize - 1).cloned().unwrap_or_else(|| format!("check {code} failed"))),
-        }
-    }
-
-    /// Runs a kernel; gives the code of a failed check, or 0.
-    fn start(
-        &self,
-        kernel: &Kernel,
-        program: usize,
-        grid: [u32; 3],
-        args: &[Arg],
-        params: &[u64],
-    ) -> Result<u32, String> {
-        match (kernel, self.engine) {
-            (Kernel::Host(kernel), Engine::Host { pool, .. }) => {
-                let status = AtomicU32::new(0);
-                // SAFETY: the plan passes a slot per parameter; its buffers hold all elements that the program
-                // accesses, are aligned to 64 bytes, and belong to this run alone where they are written.
-                unsafe { kernel.launch(pool, grid, params, &status) };
-                Ok(status.into_inner())
+        match checked {
+            Checked::Now(0) => Ok(()),
+            Checked::Now(code) => Err(meaning(checks, code)),
+            Checked::Later(ticket) => {
+                self.open.push((step, ticket));
+                Ok(())
             }
-            (Kernel::Interp(code), _) => {
-                let kinds: Vec<&ParamKind> = self.plan.programs[program].params.values().map(|p| &p.kind).collect();
-                let read_only = |i: usize| !matches!(kinds[i], ParamKind::Buffer { written: true });
-                // What is only read may be read by others at the same time, under another name of this launch or as a
-                // tensor: the interpreter gets a copy.
-                let mut copies: Vec<Vec<u8>> = Vec::new();
-                for (i, arg) in args.iter().enumerate() {
-                    copies.push(match arg {
-                        // SAFETY: the buffer holds that many bytes, and nobody writes it meanwhile.
-                        Arg::Buffer(buf) if read_only(i) => unsafe { bytes_of(params[i], self.length(*buf)) }.to_vec(),
-                        _ => Vec::new(),
-                    });
-                }
-                let mut bound: Vec<interp::Arg<'_>> = Vec::new();
-                for (i, (arg, copy)) in args.iter().zip(&mut copies).enumerate() {
-                    bound.push(match arg {
-                        Arg::Buffer(_) if read_only(i) => interp::Arg::Buffer(copy),
-                        // SAFETY: as above; a written buffer is named once and belongs to this run.
-                        Arg::Buffer(buf) => interp::Arg::Buffer(unsafe { bytes_of(params[i], self.length(*buf)) }),
-                        _ => interp::Arg::Scalar(params[i]),
-                    });
-                }
-                let report = interp::launch(code, grid, &mut bound).map_err(|fault| fault.to_string())?;
-                Ok(report.checks.first().copied().unwrap_or(0))
-            }
-            (Kernel::Host(_), Engine::Interp) => Err("machine code cannot be interpreted".into()),
         }
     }
 
@@ -204,50 +185,27 @@ impl Run<'_> {
     }
 
     fn gemm(&mut self, gemm: &Gemm) -> Result<(), String> {
-        let (a, b, c) = (self.memory(gemm.a.buffer)?, self.memory(gemm.b.buffer)?, self.memory(gemm.c.buffer)?);
-        let pool = match self.engine {
-            Engine::Host { pool, .. } => Some(pool),
-            Engine::Interp => None,
-        };
+        let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| self.memory(m.buffer).map(Arc::clone));
+        let (a, b, c) = (a?, b?, c?);
         self.machine.counters.gemms.fetch_add(1, Relaxed);
         // SAFETY: the plan's places lie inside its buffers, and the result has a buffer of its own.
-        unsafe { blas::run(pool, gemm, a.address(), b.address(), c.address()) };
-        Ok(())
+        unsafe { self.engine.product(gemm, [&a, &b, &c]) }
     }
 
     fn sort(&mut self, sort: &Sort) -> Result<(), String> {
-        let (input, output) = (self.memory(sort.input)?, self.memory(sort.output)?);
-        if let Engine::Host { pool, .. } = self.engine {
-            // SAFETY: the plan's places lie inside its buffers, and the result has a buffer of its own.
-            return unsafe { sort::run(pool, sort, (input.address(), input.len()), output.address()) };
-        }
-        let (axis, mut dims) = (sort.axis as usize, sort.dims.clone());
-        let keep = std::mem::replace(&mut dims[axis], sort.len);
-        let place = Place { len: input.len() as u64, buffer: input, layout: sort.layout.clone() };
-        let x = Array::from_bytes(sort.dtype, &dims, &gather_bytes(&place, sort.dtype.bytes(), &dims)?);
-        let sorted = match sort.indices {
-            None => oracle::order::sort(&x, axis, keep, sort.descending),
-            Some(dtype) => oracle::order::argsort(&x, axis, keep, sort.descending, dtype),
-        };
-        output.fill_from(&sorted.to_bytes());
-        Ok(())
+        let [input, output] = [sort.input, sort.output].map(|buf| self.memory(buf).map(Arc::clone));
+        // SAFETY: the plan's places lie inside its buffers, and the result has a buffer of its own.
+        unsafe { self.engine.sort(sort, &input?, &output?) }
     }
 
-    fn written(&self, step: &Step) -> Vec<Buf> {
-        match step {
-            Step::Launch { program, args, .. } => {
-                let params = self.plan.programs[*program].params.values();
-                let pairs = args.iter().zip(params);
-                pairs
-                    .filter_map(|(arg, param)| match (arg, &param.kind) {
-                        (Arg::Buffer(buf), ParamKind::Buffer { written: true }) => Some(*buf),
-                        _ => None,
-                    })
-                    .collect()
-            }
-            Step::Gemm(gemm) => vec![gemm.c.buffer],
-            Step::Sort(sort) => vec![sort.output],
-            Step::Free(_) => Vec::new(),
+    /// Fails everything.
+    fn give_up(self, message: String) -> Outcome {
+        let outputs = self.plan.outputs.iter().map(|_| Err(0)).collect();
+        Outcome {
+            outputs,
+            failures: vec![Broken { step: self.plan.steps.len(), message }],
+            open: Vec::new(),
+            nanos: Vec::new(),
         }
     }
 
@@ -260,10 +218,12 @@ impl Run<'_> {
                 // An output without elements may have no step that writes it.
                 None => self
                     .memory(output.buffer)
+                    .map(Arc::clone)
                     .map(|buffer| Place {
                         buffer,
                         layout: output.layout.clone(),
                         len: self.length(output.buffer) as u64,
+                        fate: None,
                     })
                     .map_err(|m| {
                         self.failures.push(Broken { step: plan.steps.len(), message: m });
@@ -272,27 +232,11 @@ impl Run<'_> {
             };
             outputs.push(place);
         }
-        Outcome { outputs, failures: self.failures, nanos }
+        Outcome { outputs, failures: self.failures, open: self.open, nanos }
     }
 }
 
-/// # Safety
-///
-/// The address is that of `len` bytes which nobody else accesses for as long as the slice is used, or which nobody
-/// writes.
-unsafe fn bytes_of<'a>(address: u64, len: usize) -> &'a mut [u8] {
-    // SAFETY: as the caller promises.
-    unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len) }
-}
-
-/// Every buffer that a step names.
-fn touched(step: &Step) -> Vec<Buf> {
-    match step {
-        Step::Launch { args, .. } => {
-            args.iter().filter_map(|a| if let Arg::Buffer(buf) = a { Some(*buf) } else { None }).collect()
-        }
-        Step::Gemm(gemm) => vec![gemm.a.buffer, gemm.b.buffer, gemm.c.buffer],
-        Step::Sort(sort) => vec![sort.input, sort.output],
-        Step::Free(_) => Vec::new(),
-    }
+/// What it means that a check failed.
+pub(super) fn meaning(checks: &[String], code: u32) -> String {
+    checks.get(code as usize - 1).cloned().unwrap_or_else(|| format!("check {code} failed"))
 }

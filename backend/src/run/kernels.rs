@@ -10,34 +10,19 @@ use std::time::Instant;
 
 use kiln_lowering::analysis::axis;
 use kiln_lowering::layout::assign::Assignment;
+use kiln_lowering::passes;
 use kiln_lowering::spec::Spec;
-use kiln_lowering::target::host;
 use kiln_lowering::tile::Program;
-use kiln_lowering::{passes, pipeline};
 use rustc_hash::FxHashMap;
 
 use super::cache::{Cache, Key, key};
 use super::dump;
+use super::engine::{self, Engine};
 use super::runner::message_of;
-use crate::device::KilnDevice;
 use crate::knobs::{self, Stage};
 
 /// A program that can be launched.
-#[derive(Clone)]
-pub(super) enum Kernel {
-    /// By the interpreter.
-    Interp(Arc<Program>),
-    /// As machine code.
-    Host(host::Kernel),
-}
-
-/// What a device's programs are compiled by and run on.
-pub(super) enum Engine {
-    /// The interpreter.
-    Interp,
-    /// This computer's processor.
-    Host { spec: Spec, pool: host::Pool },
-}
+pub(super) type Kernel = Arc<dyn engine::Kernel>;
 
 /// What finding kernels took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,7 +34,7 @@ pub(super) struct Effort {
 
 /// The kernels of a device.
 pub(super) struct Kernels {
-    pub(super) engine: Engine,
+    pub(super) engine: Box<dyn Engine>,
     cache: Cache,
     known: FxHashMap<Key, Result<Kernel, String>>,
     /// Keys of programs seen before: most come again with every new plan, and printing them takes longer than planning.
@@ -84,15 +69,10 @@ const COMPILER: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("KILN_COMPIL
 
 impl Kernels {
     /// Those of a device; none yet.
-    pub(super) fn new(device: KilnDevice) -> Kernels {
-        let knobs = knobs::get();
-        let engine = match device {
-            KilnDevice::Interp => Engine::Interp,
-            _ => Engine::Host { spec: host::spec(), pool: host::Pool::with_threads(knobs.threads) },
-        };
+    pub(super) fn new(engine: Box<dyn Engine>) -> Kernels {
         Kernels {
             engine,
-            cache: Cache::new(knobs.cache_dir.clone()),
+            cache: Cache::new(knobs::get().cache_dir.clone()),
             known: FxHashMap::default(),
             keys: FxHashMap::default(),
         }
@@ -100,14 +80,16 @@ impl Kernels {
 
     /// A kernel per program, or why there is none.
     pub(super) fn get(&mut self, programs: &[Program]) -> (Vec<Result<Kernel, String>>, Effort) {
-        let Engine::Host { spec, .. } = &self.engine else {
-            return (programs.iter().map(|p| Ok(Kernel::Interp(Arc::new(p.clone())))).collect(), Effort::default());
-        };
+        if let Some(kernels) = programs.iter().map(|p| self.engine.interpret(p).map(Ok)).collect() {
+            return (kernels, Effort::default());
+        }
         let started = Instant::now();
-        let spec_text = spec.to_string();
+        let engine = &*self.engine;
+        let spec_text = engine.spec().map(Spec::to_string).unwrap_or_default();
+        let version = engine.version();
         let mut key_of = |p: &Program| {
             let known = self.keys.entry(fingerprint(p));
-            *known.or_insert_with(|| key(&[&p.to_string(), &spec_text, COMPILER]))
+            *known.or_insert_with(|| key(&[&p.to_string(), &spec_text, COMPILER, &version]))
         };
         let keys: Vec<Key> = programs.iter().map(&mut key_of).collect();
         let mut missing: Vec<usize> = (0..keys.len()).filter(|&i| !self.known.contains_key(&keys[i])).collect();
@@ -119,7 +101,7 @@ impl Kernels {
             std::thread::scope(|scope| {
                 let work = || {
                     while let Some(&index) = missing.get(next.fetch_add(1, Relaxed)) {
-                        let kernel = obtain(&self.cache, spec, &keys[index], &programs[index]);
+                        let kernel = obtain(&self.cache, engine, &keys[index], &programs[index]);
                         made.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, kernel));
                     }
                 };
@@ -137,24 +119,26 @@ impl Kernels {
 }
 
 /// A kernel from disk or from the compiler, and whether it came from disk.
-fn obtain(cache: &Cache, spec: &Spec, key: &Key, program: &Program) -> (Result<Kernel, String>, bool) {
+fn obtain(cache: &Cache, engine: &dyn Engine, key: &Key, program: &Program) -> (Result<Kernel, String>, bool) {
     // A dump is asked for to see the stages, which an object from disk has not.
     let seen = [Stage::Layout, Stage::Llvm, Stage::Asm].iter().any(|&s| dump::wants(s, &program.name));
-    if !seen && let Some(kernel) = cache.get(key).and_then(|bytes| unpack(&bytes)).and_then(|o| host::load(&o).ok()) {
-        return (Ok(Kernel::Host(kernel)), true);
+    if !seen && let Some(kernel) = cache.get(key).and_then(|code| engine.load(&code).ok()) {
+        return (Ok(kernel), true);
     }
-    let made = catch_unwind(AssertUnwindSafe(|| compile(spec, program)));
-    let object = made.unwrap_or_else(|panic| Err(format!("{}: {}", program.name, message_of(&*panic))));
-    let kernel = object.and_then(|object| {
-        cache.put(key, &pack(&object));
-        host::load(&object).map(Kernel::Host).map_err(|e| e.to_string())
+    let made = catch_unwind(AssertUnwindSafe(|| compile(engine, program)));
+    let code = made.unwrap_or_else(|panic| Err(format!("{}: {}", program.name, message_of(&*panic))));
+    let kernel = code.and_then(|code| {
+        cache.put(key, &code);
+        engine.load(&code)
     });
     (kernel, false)
 }
 
-fn compile(spec: &Spec, program: &Program) -> Result<host::Object, String> {
+fn compile(engine: &dyn Engine, program: &Program) -> Result<Vec<u8>, String> {
     let name = &dump::label(program);
-    dump::write(Stage::Layout, name, || layouts(program, spec));
+    if let Some(spec) = engine.spec() {
+        dump::write(Stage::Layout, name, || layouts(program, spec));
+    }
     let mut see = |stage: &'static str, print: &dyn Fn() -> String| match stage {
         "native" => dump::write(Stage::Tile, &format!("{name}.native"), print),
         "llvm" => dump::write(Stage::Llvm, name, print),
@@ -162,7 +146,7 @@ fn compile(spec: &Spec, program: &Program) -> Result<host::Object, String> {
         "asm" => dump::write(Stage::Asm, name, print),
         _ => {}
     };
-    pipeline::compile(program, &host::Compiler::new(spec), &mut see).map_err(|e| e.to_string())
+    engine.compile(program, &mut see)
 }
 
 /// The layout of each tile of the rewritten program.
@@ -183,31 +167,4 @@ fn layouts(program: &Program, spec: &Spec) -> String {
         }
     }
     text
-}
-
-/// An object as bytes: length of its name, name, code.
-fn pack(object: &host::Object) -> Vec<u8> {
-    let mut bytes = (object.symbol.len() as u32).to_le_bytes().to_vec();
-    bytes.extend_from_slice(object.symbol.as_bytes());
-    bytes.extend_from_slice(&object.bytes);
-    bytes
-}
-
-fn unpack(bytes: &[u8]) -> Option<host::Object> {
-    let (len, rest) = bytes.split_first_chunk::<4>()?;
-    let (symbol, code) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-    Some(host::Object { symbol: String::from_utf8(symbol.to_vec()).ok()?, bytes: code.to_vec() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objects_survive_packing() {
-        let object = host::Object { symbol: "kiln_add".into(), bytes: vec![1, 2, 3] };
-        assert_eq!(unpack(&pack(&object)), Some(object));
-        assert_eq!(unpack(&[9, 0, 0, 0, 1]), None);
-        assert_eq!(unpack(&[]), None);
-    }
 }

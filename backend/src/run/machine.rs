@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use burn_backend::ExecutionError;
 
+use super::engine::{self, Start};
 use super::exit;
 use super::failure::Failure;
 use super::memory::Pool;
+use super::place::Place;
 use super::runner::Runner;
 use crate::device::KilnDevice;
 use crate::inspect::Segment;
@@ -27,8 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Message {
     /// Run a segment.
     Run(Box<Work>),
-    /// Answer when everything before is done.
-    Wait(SyncSender<()>),
+    /// Answer when everything before has been asked for: its values have their places.
+    Reach(SyncSender<()>),
+    /// Answer when everything before is done, or why it never will be.
+    Wait(SyncSender<Result<(), String>>),
     /// Answer and end.
     Halt(SyncSender<()>),
 }
@@ -99,15 +103,18 @@ impl Machine {
         if let Some(machine) = machines.iter().find(|m| m.device == device) {
             return machine;
         }
-        if let Err(message) = usable(device) {
-            drop(machines);
-            panic!("{message}");
-        }
+        let (heap, start) = match engine::open(device) {
+            Ok(opened) => opened,
+            Err(why) => {
+                drop(machines);
+                panic!("device {device} cannot be used: {why}");
+            }
+        };
         let knobs = knobs::get();
         let (queue, inbox) = sync_channel(QUEUE);
         let machine: &'static Machine = Box::leak(Box::new(Machine {
             device,
-            pool: Pool::new(knobs.memory_limit),
+            pool: Pool::of(heap, knobs.memory_limit),
             random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),
             halted: AtomicBool::new(false),
@@ -116,7 +123,8 @@ impl Machine {
             inspected: Mutex::new(Vec::new()),
             orphans: Mutex::new(Vec::new()),
         }));
-        let started = std::thread::Builder::new().name(format!("kiln {device}")).spawn(move || serve(machine, inbox));
+        let started =
+            std::thread::Builder::new().name(format!("kiln {device}")).spawn(move || serve(machine, inbox, start));
         if let Err(error) = started {
             drop(machines);
             panic!("cannot start the thread of device {device}: {error}");
@@ -145,11 +153,32 @@ impl Machine {
         let _ = self.queue.send(message);
     }
 
+    /// Waits until all values of everything sent so far have their places.
+    pub(crate) fn reach(&self) {
+        let (reply, answer) = sync_channel(1);
+        self.send(Message::Reach(reply));
+        let _ = answer.recv();
+    }
+
     /// Waits until everything sent so far is done.
-    pub(crate) fn wait(&self) {
+    ///
+    /// # Errors
+    ///
+    /// If the device has stopped.
+    pub(crate) fn wait(&self) -> Result<(), String> {
         let (reply, answer) = sync_channel(1);
         self.send(Message::Wait(reply));
-        let _ = answer.recv();
+        answer.recv().unwrap_or_else(|_| Err(format!("the thread of device {} has ended", self.device)))
+    }
+
+    /// Why a value that has its place is nevertheless none, once the device is past the checks that it depends on.
+    pub(crate) fn outcome(&self, place: &Place) -> Option<Failure> {
+        let fate = place.fate.as_ref()?;
+        if fate.known().is_none() {
+            // A device that has stopped fails all values that wait.
+            let _ = self.wait();
+        }
+        fate.known().flatten().cloned()
     }
 
     /// Takes over the stream of a thread that ended.
@@ -163,8 +192,15 @@ impl Machine {
         orphans.iter().for_each(|s| s.submit());
     }
 
+    /// A failure of a stream, which is kept if it is the first.
+    pub(crate) fn failure(&self, stream: u64, message: String) -> Failure {
+        let failure = Failure::new(stream, message);
+        self.keep(&failure);
+        failure
+    }
+
     /// Keeps a failure, if it is the first of its stream.
-    pub(crate) fn keep(&self, failure: &Failure) {
+    fn keep(&self, failure: &Failure) {
         let mut failures = lock(&self.failures);
         if failures.iter().all(|f| f.stream() != failure.stream()) {
             failures.push(failure.clone());
@@ -207,31 +243,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether work can run there.
-fn usable(device: KilnDevice) -> Result<(), String> {
-    match device {
-        KilnDevice::Cpu | KilnDevice::Interp | KilnDevice::Chosen => Ok(()),
-        KilnDevice::Cuda(_) | KilnDevice::Hip(_) => Err(format!(
-            "device {device} cannot be used: Kiln does not run on GPUs yet; choose cpu or interp with {}",
-            knobs::KILN_DEVICE
-        )),
-    }
-}
-
 /// A seed for whoever sets none.
 fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()
 }
 
-fn serve(machine: &'static Machine, inbox: Receiver<Message>) {
-    let mut runner = Runner::new(machine);
+fn serve(machine: &'static Machine, inbox: Receiver<Message>, start: Start) {
+    let mut runner = Runner::new(machine, start);
     for message in inbox {
         match message {
             Message::Run(_) if machine.halted.load(Relaxed) => {}
             Message::Run(work) => runner.run(*work),
-            Message::Wait(reply) => {
+            Message::Reach(reply) => {
                 let _ = reply.send(());
+            }
+            Message::Wait(reply) => {
+                let _ = reply.send(runner.settle());
             }
             Message::Halt(reply) => {
                 let _ = reply.send(());

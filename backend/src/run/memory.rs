@@ -3,7 +3,7 @@
 //! Knows no element types.  Blocks are aligned to 64 bytes, and up to a sixteenth larger than asked for (64 bytes for
 //! the small ones).
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,11 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn_backend::Bytes;
 
+use super::heap::{Heap, HostHeap};
+
 /// Alignment of every block, in bytes.
 pub(crate) const ALIGN: usize = 64;
-
-/// A large page, in bytes.
-const LARGE_PAGE: usize = 2 << 20;
 
 /// What a pool holds, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub struct Usage {
 }
 
 /// Types of which every bit pattern is a value.
-pub(crate) trait Plain: Copy {}
+pub(crate) trait Plain: Copy + Default {}
 
 impl Plain for u8 {}
 impl Plain for u16 {}
@@ -44,6 +43,7 @@ impl Plain for u64 {}
 
 /// The blocks of one device.
 pub(crate) struct Pool {
+    heap: Arc<dyn Heap>,
     limit: Option<u64>,
     state: Mutex<State>,
 }
@@ -95,9 +95,20 @@ fn class(len: usize) -> usize {
 }
 
 impl Pool {
-    /// An empty pool that holds at most `limit` bytes.
+    /// An empty pool of this computer's memory that holds at most `limit` bytes.
+    #[cfg(test)]
     pub(crate) fn new(limit: Option<u64>) -> Arc<Pool> {
-        Arc::new(Pool { limit, state: Mutex::new(State::default()) })
+        Pool::of(Arc::new(HostHeap), limit)
+    }
+
+    /// An empty pool that holds at most `limit` bytes.
+    pub(super) fn of(heap: Arc<dyn Heap>, limit: Option<u64>) -> Arc<Pool> {
+        Arc::new(Pool { heap, limit, state: Mutex::new(State::default()) })
+    }
+
+    /// Whether the processor reads and writes its memory by itself.
+    pub(crate) fn is_host(&self) -> bool {
+        self.heap.is_host()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -129,20 +140,21 @@ impl Pool {
                 let over =
                     |usage: &Usage| self.limit.is_some_and(|limit| usage.used + usage.kept + size as u64 > limit);
                 if over(&state.usage) {
-                    state.release();
+                    self.release(&mut state);
                 }
                 if over(&state.usage) {
                     return Err(self.exhausted(len, &state.usage));
                 }
-                let block = Block::new(size).or_else(|| {
-                    state.release();
-                    Block::new(size)
-                });
+                let mut block = self.heap.allocate(size)?;
+                if block.is_none() {
+                    self.release(&mut state);
+                    block = self.heap.allocate(size)?;
+                }
                 let Some(block) = block else {
                     return Err(self.exhausted(len, &state.usage));
                 };
                 state.usage.fresh += 1;
-                block
+                Block(block)
             }
         };
         let usage = &mut state.usage;
@@ -157,7 +169,10 @@ impl Pool {
     fn exhausted(&self, len: usize, usage: &Usage) -> String {
         let limit = match self.limit {
             Some(limit) => format!(" of {} allowed by {}", Size(limit), crate::knobs::KILN_MEMORY_LIMIT),
-            None => String::new(),
+            None => match self.heap.size() {
+                Some(size) => format!(" of {}", Size(size)),
+                None => String::new(),
+            },
         };
         format!(
             "out of memory: {} wanted, {} in use by {} tensors{limit}",
@@ -169,56 +184,21 @@ impl Pool {
 
     /// Gives kept blocks back to the system.
     pub(crate) fn trim(&self) {
-        self.lock().release();
+        self.release(&mut self.lock());
     }
-}
 
-impl State {
-    fn release(&mut self) {
-        for (size, blocks) in std::mem::take(&mut self.free) {
-            blocks.into_iter().for_each(|b| b.free(size));
+    fn release(&self, state: &mut State) {
+        for (size, blocks) in std::mem::take(&mut state.free) {
+            // SAFETY: kept blocks came from this heap, are no tensor's any more, and go here.
+            blocks.into_iter().for_each(|block| unsafe { self.heap.free(block.0, size) });
         }
-        self.usage.kept = 0;
+        state.usage.kept = 0;
     }
 }
 
-impl Drop for State {
+impl Drop for Pool {
     fn drop(&mut self) {
-        self.release();
-    }
-}
-
-/// How a block of that size is allocated: large ones at the bounds of large pages.
-fn layout(size: usize) -> Option<Layout> {
-    Layout::from_size_align(size, if size >= 2 * LARGE_PAGE { LARGE_PAGE } else { ALIGN }).ok()
-}
-
-/// Asks for large pages: accesses that stride through a block miss the tables of small ones each time.
-#[cfg(target_os = "linux")]
-fn advise(start: NonNull<u8>, size: usize) {
-    if size >= 2 * LARGE_PAGE {
-        // SAFETY: the range is a block of our own; advice changes nothing that is in it, and may be declined.
-        let _ = unsafe { libc::madvise(start.as_ptr().cast(), size / LARGE_PAGE * LARGE_PAGE, libc::MADV_HUGEPAGE) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise(_: NonNull<u8>, _: usize) {}
-
-impl Block {
-    fn new(size: usize) -> Option<Block> {
-        let layout = layout(size)?;
-        // SAFETY: the size is not 0: classes start at 64.
-        let start = NonNull::new(unsafe { alloc(layout) })?;
-        advise(start, size);
-        Some(Block(start))
-    }
-
-    fn free(self, size: usize) {
-        if let Some(layout) = layout(size) {
-            // SAFETY: `new` made the block with this layout, and it is consumed here.
-            unsafe { dealloc(self.0.as_ptr(), layout) };
-        }
+        self.trim();
     }
 }
 
@@ -255,19 +235,43 @@ impl Buffer {
         !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed)
     }
 
-    /// Its bytes as whole elements.  Nobody may be writing: readers get a buffer after the device's thread is done with
-    /// it.
+    /// The memory that it is a part of, if the processor cannot reach that by itself.
+    fn remote(&self) -> Option<&dyn Heap> {
+        match &self.home {
+            Home::Pool(pool, _) if !pool.is_host() => Some(&*pool.heap),
+            _ => None,
+        }
+    }
+
+    /// Its bytes as whole elements, where the processor can reach them.  Nobody may be writing: readers get a buffer
+    /// after the device's thread is done with it.
     pub(crate) fn elements<T: Plain>(&self) -> &[T] {
+        assert!(self.remote().is_none(), "a device's memory is copied, not looked at");
         // SAFETY: `start` is valid for `len` bytes for as long as `self` lives and aligned to 64; every bit pattern is a
         // value of a plain type; blocks are initialised by the kernel or copy that made the value.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<T>(), self.len / size_of::<T>()) }
     }
 
+    /// Elements from number `first` on, as they lie or copied from the device, once its work so far is done.
+    pub(crate) fn fetch<T: Plain>(&self, first: usize, count: usize) -> Result<Cow<'_, [T]>, String> {
+        assert!((first + count) * size_of::<T>() <= self.len, "the elements lie in the buffer");
+        let Some(heap) = self.remote() else { return Ok(Cow::Borrowed(&self.elements::<T>()[first..first + count])) };
+        let mut copied = vec![T::default(); count];
+        // SAFETY: the range lies in the buffer, and whoever has the buffer reads it only after what writes it was asked
+        // for; the vector's bytes may be any.
+        unsafe {
+            let bytes = std::slice::from_raw_parts_mut(copied.as_mut_ptr().cast::<u8>(), count * size_of::<T>());
+            heap.read(self.start.add(first * size_of::<T>()), bytes)?;
+        }
+        Ok(Cow::Owned(copied))
+    }
+
     /// Fills the beginning of a fresh buffer.
-    pub(crate) fn fill_from(&self, bytes: &[u8]) {
+    pub(crate) fn fill_from(&self, bytes: &[u8]) -> Result<(), String> {
         assert!(bytes.len() <= self.len, "the bytes fit");
+        let heap = self.remote().unwrap_or(&HostHeap);
         // SAFETY: the destination holds that many bytes, and a fresh buffer has no other reader or writer.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), bytes.len()) };
+        unsafe { heap.write(self.start, bytes) }
     }
 }
 
@@ -298,74 +302,4 @@ impl std::fmt::Display for Size {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_waste_little() {
-        for len in [1, 63, 64, 65, 1000, 1024, 1025, 4097, 1 << 20, (1 << 20) + 1, 123_456_789] {
-            let size = class(len);
-            assert!(size >= len && size.is_multiple_of(ALIGN), "{len} in {size}");
-            assert!(size <= len + len / 16 + ALIGN, "{len} in {size}");
-            assert_eq!(class(size), size);
-        }
-    }
-
-    #[test]
-    fn memory_is_aligned_and_reused() {
-        let pool = Pool::new(None);
-        let first = pool.allocate(1000).expect("fits");
-        let address = first.address();
-        assert_eq!(address as usize % ALIGN, 0);
-        drop(first);
-        let again = pool.allocate(1001).expect("fits");
-        assert_eq!(again.address(), address);
-        assert_eq!(pool.usage().fresh, 1);
-        assert_eq!(pool.usage().used, 1024);
-    }
-
-    #[test]
-    fn large_blocks_start_at_large_pages_and_come_back() {
-        let pool = Pool::new(None);
-        for len in [4 << 20, (4 << 20) + 1, 9_000_001] {
-            let block = pool.allocate(len).expect("fits");
-            assert_eq!(block.address() as usize % LARGE_PAGE, 0, "{len}");
-            block.fill_from(&vec![7; len]);
-            assert!(block.elements::<u8>()[..len].iter().all(|&b| b == 7));
-        }
-        assert_eq!(pool.usage().used, 0);
-        pool.lock().release();
-        assert_eq!(pool.usage().kept, 0);
-    }
-
-    #[test]
-    fn ten_thousand_rounds_stay_flat() {
-        let pool = Pool::new(None);
-        for round in 0..10_000usize {
-            let a = pool.allocate(4096 + 64 * (round % 3)).expect("fits");
-            let _b = pool.allocate(100).expect("fits");
-            drop(a);
-        }
-        let usage = pool.usage();
-        assert_eq!((usage.used, usage.blocks), (0, 0));
-        assert!(usage.fresh <= 4, "{usage:?}");
-    }
-
-    #[test]
-    fn the_limit_is_an_error_and_kept_blocks_yield_first() {
-        let pool = Pool::new(Some(1 << 20));
-        drop(pool.allocate(700 << 10).expect("fits"));
-        let big = pool.allocate(800 << 10).expect("fits once the kept block is gone");
-        let message = pool.allocate(300 << 10).err().expect("too much");
-        assert!(message.contains("300.0 KiB wanted") && message.contains("KILN_MEMORY_LIMIT"), "{message}");
-        drop(big);
-        assert!(pool.allocate(300 << 10).is_ok());
-    }
-
-    #[test]
-    fn absurd_sizes_are_errors() {
-        assert!(Pool::new(None).allocate(usize::MAX).is_err());
-        assert!(Pool::new(None).allocate(1 << 60).is_err());
-        assert_eq!(Pool::new(Some(0)).allocate(0).expect("no bytes").len(), 0);
-    }
-}
+mod tests;

@@ -3,10 +3,14 @@
 mod blas;
 mod cache;
 mod dump;
+mod engine;
 mod execute;
 mod exit;
 mod explain;
 mod failure;
+mod fate;
+mod flight;
+mod heap;
 mod kernels;
 mod machine;
 mod memory;
@@ -16,6 +20,9 @@ mod runner;
 mod sort;
 mod warn;
 
+#[cfg(test)]
+pub(crate) use engine::delayed;
+pub(crate) use engine::{about, count};
 pub(crate) use failure::Failure;
 pub(crate) use machine::{Machine, Message};
 pub use memory::Usage;

@@ -1,5 +1,6 @@
 //! Where a computed value lies: a buffer and the layout in it; how data comes in and goes out.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,6 +8,7 @@ use burn_backend::{BoolStore, Bytes, DType as BurnDType, Shape, TensorData};
 use kiln_lowering::graph::Dims;
 use kiln_lowering::schedule::Layout;
 
+use super::fate::Fate;
 use super::memory::{Buffer, Plain, Pool};
 use crate::dtype::to_kiln;
 
@@ -17,6 +19,8 @@ pub(crate) struct Place {
     pub(crate) layout: Layout,
     /// Bytes of the buffer that elements fill; its block may be larger.
     pub(crate) len: u64,
+    /// What the checks of the work that makes it will say, where nobody knows yet.
+    pub(crate) fate: Option<Arc<Fate>>,
 }
 
 /// Keeps or copies data that comes in.
@@ -32,6 +36,7 @@ pub(crate) fn place_bytes(pool: &Arc<Pool>, bytes: Bytes, shape: &Shape, dtype: 
             let clean: Vec<u8> = bytes.iter().map(|&b| (b != 0) as u8).collect();
             copy_in(pool, &clean)?
         }
+        _ if !pool.is_host() => copy_in(pool, &bytes)?,
         _ => match Buffer::foreign(bytes) {
             Ok(buffer) => buffer,
             Err(bytes) => copy_in(pool, &bytes)?,
@@ -41,12 +46,12 @@ pub(crate) fn place_bytes(pool: &Arc<Pool>, bytes: Bytes, shape: &Shape, dtype: 
     // memory to a result would come and go from run to run.
     buffer.shared.store(true, Relaxed);
     let len = dims.iter().product::<u64>() * to_kiln(dtype).bytes() as u64;
-    Ok(Place { buffer, layout: Layout::contiguous(&dims), len })
+    Ok(Place { buffer, layout: Layout::contiguous(&dims), len, fate: None })
 }
 
 fn copy_in(pool: &Arc<Pool>, bytes: &[u8]) -> Result<Arc<Buffer>, String> {
     let buffer = pool.allocate(bytes.len())?;
-    buffer.fill_from(bytes);
+    buffer.fill_from(bytes)?;
     Ok(buffer)
 }
 
@@ -74,16 +79,22 @@ pub(crate) fn gather_bytes(place: &Place, width: usize, dims: &[u64]) -> Result<
 
 fn gather<T: Plain>(place: &Place, dims: &[u64]) -> Result<Vec<T>, String> {
     let count = dims.iter().product::<u64>() as usize;
-    let from = place.buffer.elements::<T>();
-    let mut out: Vec<T> = Vec::with_capacity(count);
-    if count > 0 {
-        let (low, high) = extent(&place.layout, dims);
-        if low < 0 || high as usize >= from.len() {
-            return Err(format!("elements {low} to {high} leave a buffer of {}", from.len()));
-        }
-        copy_rows(from, place.layout.offset, &place.layout.strides, dims, &mut out);
+    if count == 0 {
+        return Ok(Vec::new());
     }
-    Ok(out)
+    let ((low, high), len) = (extent(&place.layout, dims), place.buffer.len() / size_of::<T>());
+    if low < 0 || high as usize >= len {
+        return Err(format!("elements {low} to {high} leave a buffer of {len}"));
+    }
+    let from = place.buffer.fetch::<T>(low as usize, (high - low + 1) as usize)?;
+    match from {
+        Cow::Owned(copied) if place.layout.strides == Layout::contiguous(dims).strides => Ok(copied),
+        from => {
+            let mut out: Vec<T> = Vec::with_capacity(count);
+            copy_rows(&from, place.layout.offset - low, &place.layout.strides, dims, &mut out);
+            Ok(out)
+        }
+    }
 }
 
 /// The least and greatest place of any element.
@@ -136,7 +147,8 @@ mod tests {
     fn read(layout: Layout, shape: &[usize], values: &[i32]) -> Vec<i32> {
         let pool = Pool::new(None);
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
-        let place = Place { buffer: copy_in(&pool, &bytes).expect("fits"), layout, len: bytes.len() as u64 };
+        let buffer = copy_in(&pool, &bytes).expect("fits");
+        let place = Place { buffer, layout, len: bytes.len() as u64, fate: None };
         read_place(&place, &Shape::from(shape), BurnDType::I32).expect("inside").try_to_vec().expect("i32")
     }
 
@@ -158,6 +170,7 @@ mod tests {
             buffer: copy_in(&pool, &[0; 64]).expect("fits"),
             layout: Layout { offset: 0, strides: smallvec![1] },
             len: 64,
+            fate: None,
         };
         assert!(read_place(&place, &Shape::from([17]), BurnDType::I32).is_err());
     }

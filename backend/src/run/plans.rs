@@ -1,14 +1,16 @@
 //! Plans of segments, kept for the next time the same segment comes.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use kiln_lowering::graph::Graph;
 use kiln_lowering::pipeline;
-use kiln_lowering::schedule::{InputData, Options, Plan};
+use kiln_lowering::schedule::{InputData, Options, Plan, Step};
 use rustc_hash::FxHashMap;
 
 use super::dump;
+use super::fate::{Sources, sources};
 use super::kernels::{Effort, Kernel, Kernels};
 use crate::inspect::Shape;
 use crate::knobs::Stage;
@@ -24,6 +26,14 @@ pub(super) struct Ready {
     pub(super) kernels: Vec<Result<Kernel, String>>,
     /// What reports say about it.
     pub(super) shape: Arc<Shape>,
+    sources: OnceCell<Vec<Sources>>,
+}
+
+impl Ready {
+    /// What each output is computed from.
+    pub(super) fn sources(&self) -> &[Sources] {
+        self.sources.get_or_init(|| sources(&self.plan))
+    }
 }
 
 struct Entry {
@@ -59,7 +69,11 @@ impl Plans {
             entry.used = clock;
             return (Rc::clone(&entry.ready), None);
         }
-        let plan = pipeline::plan(graph, inputs, options);
+        let mut plan = pipeline::plan(graph, inputs, options);
+        // A product whose operands lie in no way that the library knows becomes a kernel, with all others of its segment.
+        if plan.steps.iter().any(|s| matches!(s, Step::Gemm(gemm) if !kernels.engine.takes(gemm))) {
+            plan = pipeline::plan(graph, inputs, &Options { gemm_from: None, ..options.clone() });
+        }
         let (found, effort) = kernels.get(&plan.programs);
         let shape = Arc::new(Shape::of(graph, &plan));
         let name = format!("segment-{hash:016x}");
@@ -69,7 +83,7 @@ impl Plans {
             dump::write(Stage::Tile, &dump::label(program), || program.to_string());
         }
         self.made += 1;
-        let ready = Rc::new(Ready { plan, number: self.made, kernels: found, shape });
+        let ready = Rc::new(Ready { plan, number: self.made, kernels: found, shape, sources: OnceCell::new() });
         let entry = Entry {
             graph: graph.clone(),
             inputs: inputs.to_vec(),

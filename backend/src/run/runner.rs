@@ -1,48 +1,60 @@
 //! Runs segments: finds or makes the plan, runs it, and gives every wanted value its place or its failure.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use kiln_lowering::graph::{Node, Op};
-use kiln_lowering::schedule::{Grain, InputData, Options, Step};
+use kiln_lowering::graph::{Graph, Node, Op};
+use kiln_lowering::schedule::{InputData, Options, Step};
 
+use super::engine::{Start, Ticket};
 use super::execute::{self, Broken, Outcome};
 use super::explain;
 use super::failure::Failure;
-use super::kernels::{Effort, Engine, Kernels};
+use super::fate::Fate;
+use super::flight::{Awaited, Flight, Flights};
+use super::kernels::{Effort, Kernels};
 use super::machine::Machine;
 use super::place::Place;
 use super::plans::{Plans, Ready};
 use crate::inspect::Segment;
-use crate::knobs;
-use crate::record::Work;
-
-/// Products of at least this many multiplications go to the BLAS.  Measured on an AVX-512 machine, alone: 8×8×8 takes
-/// 2.3 µs there against 3.4 µs as a kernel, 16×16×16 2.2 against 4.8, 32×32×32 2.7 against 24.  Below the threshold a
-/// product may share a kernel with its neighbours, which saves more than that.
-const GEMM_FROM: u64 = 16 * 16 * 16;
+use crate::record::{OpMark, Work};
 
 /// What the device's thread keeps between segments.
 pub(super) struct Runner {
     machine: &'static Machine,
     kernels: Kernels,
     plans: Plans,
+    flights: Flights,
 }
 
 impl Runner {
     /// An empty one.
-    pub(super) fn new(machine: &'static Machine) -> Runner {
-        Runner { machine, kernels: Kernels::new(machine.device), plans: Plans::default() }
+    pub(super) fn new(machine: &'static Machine, start: Start) -> Runner {
+        Runner { machine, kernels: Kernels::new(start()), plans: Plans::default(), flights: Flights::default() }
+    }
+
+    /// Waits until everything asked for so far is done, and says what became of it.
+    ///
+    /// # Errors
+    ///
+    /// If the device has stopped.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        let engine = &*self.kernels.engine;
+        let done = engine.synchronise();
+        self.flights.settle(self.machine, engine, true).and(done)
     }
 
     /// Runs a segment.  Whatever goes wrong ends in the values that depend on it.
     pub(super) fn run(&mut self, mut work: Work) {
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.machine.counters.segments.fetch_add(1, Relaxed);
+            // That the device has stopped is found again, and said, where this segment begins.
+            let _ = self.flights.settle(self.machine, &*self.kernels.engine, false);
             let operands = self.bind(&mut work);
             if !work.outputs.is_empty() {
-                self.compute(&work, &operands);
+                self.compute(&mut work, &operands);
             }
         }));
         if let Err(panic) = ran {
@@ -51,27 +63,28 @@ impl Runner {
         }
     }
 
-    fn compute(&mut self, work: &Work, operands: &[Option<Place>]) {
+    fn compute(&mut self, work: &mut Work, operands: &[Option<Place>]) {
         let planned = catch_unwind(AssertUnwindSafe(|| self.plan(work, operands)));
         let (ready, effort) = match planned {
             Ok(found) => found,
             Err(panic) if work.graph.outputs.len() > 1 => {
                 // One output that cannot be planned must not take the others along.
                 let _ = panic;
-                return (0..work.graph.outputs.len()).for_each(|index| self.compute(&single(work, index), operands));
+                return (0..work.graph.outputs.len())
+                    .for_each(|index| self.compute(&mut single(work, index), operands));
             }
             Err(panic) => return self.fail(work, &message_of(&*panic)),
         };
         let outcome =
-            execute::run(self.machine, &self.kernels.engine, (&ready.plan, &ready.kernels), operands, &work.scalars);
+            execute::run(self.machine, &*self.kernels.engine, (&ready.plan, &ready.kernels), operands, &work.scalars);
         self.report(work, &ready, effort);
         if !outcome.nanos.is_empty() {
             explain::run(ready.number, &outcome.nanos);
         }
-        self.publish(work, &ready, outcome, operands);
+        self.publish(work, ready, outcome, operands);
     }
 
-    fn plan(&mut self, work: &Work, operands: &[Option<Place>]) -> (std::rc::Rc<Ready>, Option<Effort>) {
+    fn plan(&mut self, work: &Work, operands: &[Option<Place>]) -> (Rc<Ready>, Option<Effort>) {
         let nodes = work.graph.nodes.values().filter(|n| matches!(n.op, Op::Input(_)));
         let inputs: Vec<InputData> = nodes
             .zip(operands.iter().zip(&work.operands))
@@ -89,14 +102,10 @@ impl Runner {
                 },
             })
             .collect();
-        let knobs = knobs::get();
         let options = Options {
             fuse: work.fuse,
-            gemm_from: (!work.strict).then_some(GEMM_FROM),
-            grain: Grain::of_vectors(match self.kernels.engine {
-                Engine::Host { .. } => knobs.threads as u32 * 8,
-                Engine::Interp => 8,
-            }),
+            gemm_from: self.kernels.engine.gemm_from().filter(|_| !work.strict),
+            grain: self.kernels.engine.grain(),
         };
         let (ready, effort) = self.plans.get(&mut self.kernels, (work.hash, &work.graph), &inputs, &options);
         if let Some(effort) = effort.filter(|_| explain::wanted()) {
@@ -111,7 +120,11 @@ impl Runner {
             .operands
             .iter()
             .map(|operand| match operand.value.place.get() {
-                Some(place) => place.clone(),
+                Some(Ok(place)) => match place.fate.as_ref().and_then(|f| f.known().flatten()) {
+                    Some(failure) => Err(failure.clone()),
+                    None => Ok(place.clone()),
+                },
+                Some(Err(failure)) => Err(failure.clone()),
                 None => Err(Failure::new(work.stream, "an operand was never computed".into())),
             })
             .collect();
@@ -128,8 +141,8 @@ impl Runner {
     }
 
     /// Gives every wanted value its place or its failure.
-    fn publish(&self, work: &Work, ready: &Ready, outcome: Outcome, operands: &[Option<Place>]) {
-        let Outcome { outputs, failures, .. } = outcome;
+    fn publish(&mut self, work: &mut Work, ready: Rc<Ready>, outcome: Outcome, operands: &[Option<Place>]) {
+        let Outcome { mut outputs, failures, open, .. } = outcome;
         // An operation that changes nothing gives a value of its own for the same node.
         let mut values = vec![0; outputs.len()];
         work.outputs.iter().for_each(|(index, _)| values[*index] += 1);
@@ -148,9 +161,10 @@ impl Runner {
             .map(|(number, broken)| {
                 let hit: Vec<usize> =
                     (0..outputs.len()).filter(|&i| outputs[i].as_ref().err() == Some(&number)).collect();
-                self.failure(work, describe(work, &hit, rows(ready, broken), &broken.message))
+                self.failure(work, describe((&work.graph, &work.ops), &hit, rows(&ready, broken), &broken.message))
             })
             .collect();
+        self.follow(work, ready, &mut outputs, open, operands);
         for (index, value) in &work.outputs {
             let _ = value.place.set(match &outputs[*index] {
                 Ok(place) => Ok(place.clone()),
@@ -159,15 +173,50 @@ impl Runner {
         }
     }
 
+    /// Marks what the device has been asked for, and remembers which outputs wait for its checks.
+    fn follow(
+        &mut self,
+        work: &mut Work,
+        ready: Rc<Ready>,
+        outputs: &mut [Result<Place, usize>],
+        open: Vec<(usize, Ticket)>,
+        operands: &[Option<Place>],
+    ) {
+        // A device that has stopped says so to whoever reads.
+        let Ok(Some(mark)) = self.kernels.engine.mark() else {
+            return open.into_iter().for_each(|(_, ticket)| _ = self.kernels.engine.verdict(ticket));
+        };
+        let waiting = |place: &Option<Place>| {
+            let fate = place.as_ref().and_then(|p| p.fate.as_ref())?;
+            fate.known().is_none().then(|| Arc::clone(fate))
+        };
+        let parents: Vec<(usize, Arc<Fate>)> =
+            operands.iter().enumerate().filter_map(|(n, place)| Some((n, waiting(place)?))).collect();
+        if open.is_empty() && parents.is_empty() {
+            return;
+        }
+        let mut awaited = Vec::new();
+        for ((output, place), sources) in outputs.iter_mut().enumerate().zip(ready.sources()) {
+            let Ok(place) = place else { continue };
+            let of_operands = parents.iter().filter(|(n, _)| sources.operands.contains(*n));
+            let parents: Vec<Arc<Fate>> = of_operands.map(|(_, fate)| Arc::clone(fate)).collect();
+            if !parents.is_empty() || open.iter().any(|(step, _)| sources.checks.contains(*step)) {
+                let fate = Arc::new(Fate::default());
+                place.fate = Some(Arc::clone(&fate));
+                awaited.push(Awaited { output, fate, parents });
+            }
+        }
+        let (graph, ops) = (std::mem::take(&mut work.graph), std::mem::take(&mut work.ops));
+        self.flights.push(Flight { mark, stream: work.stream, graph, ops, ready, open, awaited });
+    }
+
     fn failure(&self, work: &Work, message: String) -> Failure {
-        let failure = Failure::new(work.stream, message);
-        self.machine.keep(&failure);
-        failure
+        self.machine.failure(work.stream, message)
     }
 
     /// Fails every value that is not there yet.
     fn fail(&self, work: &Work, message: &str) {
-        let failure = self.failure(work, describe(work, &[0], None, message));
+        let failure = self.failure(work, describe((&work.graph, &work.ops), &[0], None, message));
         for (_, value) in work.outputs.iter().chain(&work.aliases) {
             let _ = value.place.set(Err(failure.clone()));
         }
@@ -256,13 +305,13 @@ fn spread(work: &mut Work, places: &[Result<Place, Failure>]) {
 }
 
 /// The operation that a node belongs to.
-fn op_of(work: &Work, node: Node) -> &'static str {
-    let after = work.ops.partition_point(|mark| mark.first <= node.as_u32());
-    after.checked_sub(1).map_or("?", |i| work.ops[i].name)
+fn op_of(ops: &[OpMark], node: Node) -> &'static str {
+    let after = ops.partition_point(|mark| mark.first <= node.as_u32());
+    after.checked_sub(1).map_or("?", |i| ops[i].name)
 }
 
 /// The rows of a step that failed.
-fn rows(ready: &Ready, broken: &Broken) -> Option<Vec<&'static str>> {
+pub(super) fn rows(ready: &Ready, broken: &Broken) -> Option<Vec<&'static str>> {
     match ready.plan.steps.get(broken.step)? {
         Step::Launch { rows, .. } => Some(rows.clone()),
         Step::Gemm(_) => Some(vec!["contract"]),
@@ -273,10 +322,15 @@ fn rows(ready: &Ready, broken: &Broken) -> Option<Vec<&'static str>> {
 
 /// A failure's message: the operation and its shapes.  What failed is the operation whose row the step ran and on which
 /// the spoilt outputs depend; where several could be meant, the first recorded one.
-fn describe(work: &Work, spoilt: &[usize], rows: Option<Vec<&'static str>>, message: &str) -> String {
-    let nodes = &work.graph.nodes;
+pub(super) fn describe(
+    (graph, ops): (&Graph, &[OpMark]),
+    spoilt: &[usize],
+    rows: Option<Vec<&'static str>>,
+    message: &str,
+) -> String {
+    let nodes = &graph.nodes;
     let mut needed = vec![false; nodes.len()];
-    let spoilt: Vec<Node> = spoilt.iter().filter_map(|&i| work.graph.outputs.get(i).copied()).collect();
+    let spoilt: Vec<Node> = spoilt.iter().filter_map(|&i| graph.outputs.get(i).copied()).collect();
     for node in &spoilt {
         needed[node.as_u32() as usize] = true;
     }
@@ -292,7 +346,7 @@ fn describe(work: &Work, spoilt: &[usize], rows: Option<Vec<&'static str>>, mess
     let shape = |n: Node| format!("{:?} {}", nodes[n].dims.as_slice(), nodes[n].dtype);
     let args: Vec<String> = nodes[node].args.iter().map(|&a| shape(a)).collect();
     let from = if args.is_empty() { String::new() } else { format!(" from {}", args.join(", ")) };
-    format!("`{}` giving {}{from}: {message}", op_of(work, node), shape(node))
+    format!("`{}` giving {}{from}: {message}", op_of(ops, node), shape(node))
 }
 
 /// What a panic said.

@@ -1,0 +1,293 @@
+//! An NVIDIA GPU.  Sorts go through the host, products to cuBLASLt, everything else is kernels.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Once, OnceLock};
+
+use kiln_lowering::pipeline::See;
+use kiln_lowering::schedule::{Gemm, Grain, Sort};
+use kiln_lowering::spec::Spec;
+use kiln_lowering::target::nvidia::driver::{self, Device, Shape};
+use kiln_lowering::target::{host, nvidia};
+use kiln_lowering::tile::Program;
+
+use super::super::heap::{Heap, HostHeap};
+use super::super::memory::{Buffer, Pool, Size};
+use super::super::{sort, warn};
+use super::{Checked, Engine, Kernel, Launch, Mark, Start, Ticket};
+use crate::knobs;
+
+/// Products of at least this many multiplications go to the library: below it a launch costs more than the product, and
+/// a kernel may do its neighbours' work too.
+const GEMM_FROM: u64 = 16 * 16 * 16;
+
+/// Programs per multiprocessor that keep it busy: a program is a warp, and 64 warps fit.
+const WARPS: u32 = 64;
+
+/// Processors that code is made for, the best first; `a` code runs on that one alone.
+const PROCESSORS: [(u32, u32, &str); 6] =
+    [(10, 0, "sm_100"), (9, 0, "sm_90a"), (9, 0, "sm_90"), (8, 9, "sm_89"), (8, 6, "sm_86"), (8, 0, "sm_80")];
+
+/// The GPU.
+struct Cuda {
+    device: Arc<Device>,
+    spec: Spec,
+    /// Threads for what the host does.
+    pool: OnceLock<host::Pool>,
+    has_library: bool,
+}
+
+/// Its memory.
+struct DeviceHeap(Arc<Device>);
+
+fn text(error: driver::Error) -> String {
+    error.to_string()
+}
+
+/// The best code that a device runs.
+fn spec(facts: &driver::Facts) -> Option<Spec> {
+    let (major, minor) = facts.capability;
+    let runs =
+        |name: &str, at: (u32, u32)| if name.ends_with('a') { at == (major, minor) } else { at <= (major, minor) };
+    let mut fitting = PROCESSORS.iter().filter(|(major, minor, name)| runs(name, (*major, *minor)));
+    fitting.find_map(|(_, _, name)| nvidia::spec(name, facts.ptx_version()))
+}
+
+/// Opens a GPU.
+pub(super) fn open(number: usize) -> Result<(Arc<dyn Heap>, Start), String> {
+    let device = Arc::new(Device::open(number).map_err(text)?);
+    let facts = device.facts();
+    let (major, minor) = facts.capability;
+    let unknown = || format!("{} has compute capability {major}.{minor}, Kiln wants 8.0 or later", facts.name);
+    let spec = spec(facts).ok_or_else(unknown)?;
+    let heap = Arc::new(DeviceHeap(Arc::clone(&device)));
+    let start = move || -> Box<dyn Engine> {
+        let has_library = device.product_library().is_some();
+        if !has_library {
+            warn("cuBLASLt (libcublasLt.so.13 or .12) is not on the loader's path: matrix products will be slow");
+        }
+        Box::new(Cuda { device, spec, pool: OnceLock::new(), has_library })
+    };
+    Ok((heap, Box::new(start)))
+}
+
+/// What is known of every GPU, for people; or why there is none.
+pub(super) fn about() -> Vec<(String, Vec<(&'static str, String)>)> {
+    if driver::count() == 0 {
+        let why = driver::facts(0).err().map_or_else(String::new, text);
+        return vec![("cuda".into(), vec![("unavailable", why)])];
+    }
+    let one = |number| match Device::open(number) {
+        Err(error) => vec![("unavailable", text(error))],
+        Ok(device) => {
+            let facts = device.facts();
+            let (major, minor) = facts.capability;
+            let code = spec(facts).map_or_else(|| "none that it runs".into(), |s| format!("{} {}", s.name, s.features));
+            vec![
+                ("name", facts.name.clone()),
+                ("compute capability", format!("{major}.{minor}")),
+                ("driver", format!("CUDA {}.{}", facts.driver / 1000, facts.driver % 1000 / 10)),
+                ("code", code),
+                ("multiprocessors", facts.multiprocessors.to_string()),
+                ("memory", Size(facts.memory).to_string()),
+                ("shared memory of a block", Size(facts.shared.into()).to_string()),
+                ("products", device.product_library().unwrap_or_else(|| "no cuBLASLt on the loader's path".into())),
+            ]
+        }
+    };
+    (0..driver::count()).map(|number| (format!("cuda:{number}"), one(number))).collect()
+}
+
+/// A device's memory starts nowhere in the processor's: its addresses are only numbers here.
+fn pointer(address: u64) -> Option<NonNull<u8>> {
+    NonNull::new(std::ptr::without_provenance_mut(address as usize))
+}
+
+fn address(start: NonNull<u8>) -> u64 {
+    start.as_ptr().addr() as u64
+}
+
+impl Heap for DeviceHeap {
+    fn is_host(&self) -> bool {
+        false
+    }
+
+    fn allocate(&self, size: usize) -> Result<Option<NonNull<u8>>, String> {
+        Ok(self.0.allocate(size).map_err(text)?.and_then(pointer))
+    }
+
+    unsafe fn free(&self, start: NonNull<u8>, _: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.free(address(start)) };
+    }
+
+    unsafe fn write(&self, start: NonNull<u8>, bytes: &[u8]) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.upload(address(start), bytes) }.map_err(text)
+    }
+
+    unsafe fn read(&self, start: NonNull<u8>, bytes: &mut [u8]) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.download(address(start), bytes) }.map_err(text)
+    }
+
+    fn size(&self) -> Option<u64> {
+        Some(self.0.facts().memory)
+    }
+}
+
+struct Loaded {
+    kernel: driver::Kernel,
+    device: Arc<Device>,
+    /// The word for the codes of kernels that check nothing.
+    unused: u64,
+}
+
+impl Kernel for Loaded {
+    unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Checked, String> {
+        let (ticket, status) = match launch.checks {
+            true => self.device.ticket().map(|(ticket, status)| (Some(ticket), status)),
+            false => Ok((None, self.unused)),
+        }
+        .map_err(text)?;
+        // SAFETY: as the caller promises; work is asked for by the device's thread, which has entered the device.
+        unsafe { self.device.launch(&self.kernel, launch.grid, launch.params, status) }.map_err(text)?;
+        Ok(ticket.map_or(Checked::Now(0), |driver::Ticket(number)| Checked::Later(Ticket(number))))
+    }
+}
+
+impl Engine for Cuda {
+    fn spec(&self) -> Option<&Spec> {
+        Some(&self.spec)
+    }
+
+    fn version(&self) -> String {
+        let (major, minor) = self.device.facts().capability;
+        format!("driver {} on {major}.{minor}", self.device.facts().driver)
+    }
+
+    fn compile(&self, program: &Program, see: See<'_>) -> Result<Vec<u8>, String> {
+        let object = nvidia::Compiler::new(&self.spec).compile(program, see).map_err(|e| e.to_string())?;
+        let shape =
+            Shape { symbol: object.symbol, programs: object.programs, threads: object.threads, shared: object.shared };
+        let image = match self.device.link(&shape.symbol, &object.ptx, &self.spec.cpu) {
+            Ok(code) => code,
+            Err(stopped @ driver::Error::Stopped { .. }) => return Err(text(stopped)),
+            Err(other) => {
+                // The driver may still take the text itself; if not, it says why.
+                static ONCE: Once = Once::new();
+                ONCE.call_once(|| warn(&format!("kernels are compiled anew at each start: {other}")));
+                [object.ptx.as_bytes(), &[0]].concat()
+            }
+        };
+        Ok(pack(&shape, &image))
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn Kernel>, String> {
+        let (shape, image) = unpack(code).ok_or("not packed machine code")?;
+        let kernel = self.device.load(image, shape).map_err(text)?;
+        let unused = self.device.unused_word().map_err(text)?;
+        Ok(Arc::new(Loaded { kernel, device: Arc::clone(&self.device), unused }))
+    }
+
+    fn grain(&self) -> Grain {
+        Grain::of_threads(self.device.facts().multiprocessors * WARPS)
+    }
+
+    fn gemm_from(&self) -> Option<u64> {
+        self.has_library.then_some(GEMM_FROM)
+    }
+
+    fn takes(&self, gemm: &Gemm) -> bool {
+        driver::takes(gemm)
+    }
+
+    fn begin(&self) -> Result<(), String> {
+        self.device.enter().map_err(text)
+    }
+
+    unsafe fn product(&self, gemm: &Gemm, buffers: [&Arc<Buffer>; 3]) -> Result<(), String> {
+        let addresses = buffers.map(|b| b.address().addr() as u64);
+        // SAFETY: as the caller promises.
+        unsafe { self.device.product(gemm, addresses) }.map_err(text)
+    }
+
+    unsafe fn sort(&self, sort: &Sort, input: &Arc<Buffer>, output: &Arc<Buffer>) -> Result<(), String> {
+        let pool = self.pool.get_or_init(|| host::Pool::with_threads(knobs::get().threads));
+        let memory = Pool::of(Arc::new(HostHeap), None);
+        let from = input.fetch::<u64>(0, input.len() / 8)?;
+        let bytes = sort.dims.iter().product::<u64>() as usize * sort.indices.unwrap_or(sort.dtype).bytes();
+        let to = memory.allocate(bytes)?;
+        // SAFETY: the result has a buffer of its own, as long as the plan's.
+        unsafe { sort::run(pool, sort, (from.as_ptr().cast(), from.len() * 8), to.address())? };
+        output.fill_from(&to.elements::<u8>()[..bytes])
+    }
+
+    fn mark(&self) -> Result<Option<Mark>, String> {
+        self.device.mark().map(|driver::Mark(number)| Some(Mark(number))).map_err(text)
+    }
+
+    fn reach(&self, mark: Mark, wait: bool) -> Result<bool, String> {
+        self.device.reach(driver::Mark(mark.0), wait).map_err(text)
+    }
+
+    fn verdict(&self, ticket: Ticket) -> u32 {
+        self.device.verdict(driver::Ticket(ticket.0))
+    }
+
+    fn synchronise(&self) -> Result<(), String> {
+        self.device.synchronise().map_err(text)
+    }
+}
+
+/// Machine code as bytes: length of the kernel's name, how it is launched, the name, the code.
+fn pack(shape: &Shape, image: &[u8]) -> Vec<u8> {
+    let numbers = [shape.symbol.len() as u32, shape.programs, shape.threads, shape.shared];
+    let mut bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+    bytes.extend_from_slice(shape.symbol.as_bytes());
+    bytes.extend_from_slice(image);
+    bytes
+}
+
+fn unpack(bytes: &[u8]) -> Option<(Shape, &[u8])> {
+    let (numbers, rest) = bytes.split_at_checked(16)?;
+    let mut numbers = numbers.chunks_exact(4).map(|b| b.iter().rev().fold(0, |n, &b| n << 8 | u32::from(b)));
+    let len = numbers.next()? as usize;
+    let (programs, threads, shared) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let (symbol, image) = rest.split_at_checked(len)?;
+    let symbol = String::from_utf8(symbol.to_vec()).ok()?;
+    let launches = programs > 0 && threads > 0;
+    launches.then_some((Shape { symbol, programs, threads, shared }, image))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_code_survives_packing() {
+        let shape = Shape { symbol: "kiln_add".into(), programs: 4, threads: 128, shared: 70_000 };
+        let packed = pack(&shape, &[1, 2, 3]);
+        assert_eq!(unpack(&packed), Some((shape, &[1, 2, 3][..])));
+        assert_eq!(unpack(&packed[..20]), None);
+        assert_eq!(unpack(&[]), None);
+        assert_eq!(unpack(&[0; 16]), None);
+    }
+
+    #[test]
+    fn a_device_gets_the_best_code_that_it_runs() {
+        let named = |major, minor, driver| {
+            let facts = driver::Facts {
+                name: "X".into(),
+                capability: (major, minor),
+                driver,
+                multiprocessors: 1,
+                memory: 1,
+                shared: 1,
+            };
+            spec(&facts).map(|s| s.name)
+        };
+        assert_eq!(named(9, 0, 13000).as_deref(), Some("sm_90a"));
+        assert_eq!(named(8, 0, 12040).as_deref(), Some("sm_80"));
+        assert_eq!(named(7, 5, 13000), None);
+    }
+}

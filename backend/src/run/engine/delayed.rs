@@ -1,0 +1,240 @@
+//! For tests: a device that works by itself, played by the processor.  Everything asked for waits in a queue until
+//! somebody reads or waits, and its memory can't be looked at: what a GPU forgives only now and then fails here always.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kiln_lowering::pipeline::See;
+use kiln_lowering::schedule::{Gemm, Grain, Plan, Sort};
+use kiln_lowering::spec::Spec;
+use kiln_lowering::tile::Program;
+
+use super::super::blas;
+use super::super::heap::{Heap, HostHeap};
+use super::super::memory::Buffer;
+use super::host::Host;
+use super::{Checked, Engine, Kernel, Launch, Mark, Start, Ticket};
+
+/// Number of the first CUDA device that is played.
+pub(crate) const FIRST: usize = 9000;
+
+/// Number of one that stops at the first check that fails.
+pub(crate) const FRAIL: usize = FIRST + 100;
+
+/// What a stopped device says.
+const STOPPED: &str = "the device has stopped";
+
+#[derive(Default)]
+struct Queue {
+    tasks: Mutex<VecDeque<Box<dyn FnOnce() -> bool + Send>>>,
+    /// Tasks asked for, and done.
+    asked: AtomicU32,
+    done: AtomicU32,
+    /// Codes of checks by ticket.
+    codes: Mutex<Vec<u32>>,
+    stopped: AtomicU32,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    fn check(&self) -> Result<(), String> {
+        if self.stopped.load(Relaxed) == 0 { Ok(()) } else { Err(STOPPED.into()) }
+    }
+
+    /// Puts work behind all other.
+    fn ask(&self, task: impl FnOnce() -> bool + Send + 'static) -> Result<(), String> {
+        self.check()?;
+        lock(&self.tasks).push_back(Box::new(task));
+        self.asked.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Does what was asked for, up to a number.
+    fn run(&self, up_to: u32) -> Result<(), String> {
+        let mut tasks = lock(&self.tasks);
+        while self.done.load(Relaxed) < up_to {
+            self.check()?;
+            let Some(task) = tasks.pop_front() else { return Ok(()) };
+            if !task() {
+                self.stopped.store(1, Relaxed);
+            }
+            self.done.fetch_add(1, Relaxed);
+        }
+        self.check()
+    }
+
+    fn run_all(&self) -> Result<(), String> {
+        self.run(u32::MAX)
+    }
+}
+
+struct Remote(Arc<Queue>);
+
+/// An address that may go to whoever does the work.
+#[derive(Clone, Copy)]
+struct Address(usize);
+
+impl Address {
+    fn of(start: NonNull<u8>) -> Address {
+        Address(start.as_ptr().expose_provenance())
+    }
+
+    fn start(self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.0)
+    }
+}
+
+impl Heap for Remote {
+    fn is_host(&self) -> bool {
+        false
+    }
+
+    fn allocate(&self, size: usize) -> Result<Option<NonNull<u8>>, String> {
+        self.0.check()?;
+        let start = HostHeap.allocate(size)?;
+        // A fresh block holds anything.
+        // SAFETY: the block is as long.
+        start.inspect(|s| unsafe { s.write_bytes(0xa5, size) });
+        Ok(start)
+    }
+
+    unsafe fn free(&self, start: NonNull<u8>, size: usize) {
+        let _ = self.0.run_all();
+        // SAFETY: as the caller promises.
+        unsafe { HostHeap.free(start, size) };
+    }
+
+    unsafe fn write(&self, start: NonNull<u8>, bytes: &[u8]) -> Result<(), String> {
+        let (to, bytes) = (Address::of(start), bytes.to_vec());
+        self.0.ask(move || {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.start(), bytes.len()) };
+            true
+        })
+    }
+
+    unsafe fn read(&self, start: NonNull<u8>, bytes: &mut [u8]) -> Result<(), String> {
+        self.0.run_all()?;
+        // SAFETY: as the caller promises.
+        unsafe { HostHeap.read(start, bytes) }
+    }
+
+    fn size(&self) -> Option<u64> {
+        Some(1 << 30)
+    }
+}
+
+struct Delayed {
+    host: Host,
+    queue: Arc<Queue>,
+    frail: bool,
+}
+
+struct Loaded {
+    kernel: Arc<dyn Kernel>,
+    queue: Arc<Queue>,
+    frail: bool,
+}
+
+impl Kernel for Loaded {
+    unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Checked, String> {
+        let ticket = launch.checks.then(|| {
+            let mut codes = lock(&self.queue.codes);
+            codes.push(0);
+            codes.len() - 1
+        });
+        let (kernel, queue, frail) = (Arc::clone(&self.kernel), Arc::clone(&self.queue), self.frail);
+        let (grid, params) = (launch.grid, launch.params.to_vec());
+        self.queue.ask(move || {
+            let launch = Launch { plan: &Plan::default(), grid, args: &[], params: &params, checks: ticket.is_some() };
+            // SAFETY: as the caller promises.
+            let code = match unsafe { kernel.launch(&launch) } {
+                Ok(Checked::Now(code)) => code,
+                _ => unreachable!("the processor knows at once"),
+            };
+            ticket.into_iter().for_each(|ticket| lock(&queue.codes)[ticket] = code);
+            !frail || code == 0
+        })?;
+        Ok(ticket.map_or(Checked::Now(0), |ticket| Checked::Later(Ticket(ticket as u32))))
+    }
+}
+
+/// Opens one.
+pub(super) fn open(number: usize) -> (Arc<dyn Heap>, Start) {
+    let queue = Arc::new(Queue::default());
+    let heap = Arc::new(Remote(Arc::clone(&queue)));
+    (heap, Box::new(move || Box::new(Delayed { host: Host::new(), queue, frail: number >= FRAIL })))
+}
+
+impl Engine for Delayed {
+    fn spec(&self) -> Option<&Spec> {
+        self.host.spec()
+    }
+
+    fn compile(&self, program: &Program, see: See<'_>) -> Result<Vec<u8>, String> {
+        self.host.compile(program, see)
+    }
+
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn Kernel>, String> {
+        let (kernel, queue, frail) = (self.host.load(code)?, Arc::clone(&self.queue), self.frail);
+        Ok(Arc::new(Loaded { kernel, queue, frail }))
+    }
+
+    fn grain(&self) -> Grain {
+        Grain::of_vectors(100)
+    }
+
+    fn gemm_from(&self) -> Option<u64> {
+        self.host.gemm_from()
+    }
+
+    fn takes(&self, gemm: &Gemm) -> bool {
+        kiln_lowering::target::nvidia::driver::takes(gemm)
+    }
+
+    fn begin(&self) -> Result<(), String> {
+        self.queue.check()
+    }
+
+    unsafe fn product(&self, gemm: &Gemm, buffers: [&Arc<Buffer>; 3]) -> Result<(), String> {
+        let (gemm, at) = (gemm.clone(), buffers.map(|b| Address(b.address().expose_provenance())));
+        self.queue.ask(move || {
+            let [a, b, c] = at.map(Address::start);
+            // SAFETY: as the caller promises.
+            unsafe { blas::run(None, &gemm, a, b, c) };
+            true
+        })
+    }
+
+    unsafe fn sort(&self, sort: &Sort, input: &Arc<Buffer>, output: &Arc<Buffer>) -> Result<(), String> {
+        self.queue.run_all()?;
+        // SAFETY: as the caller promises.
+        unsafe { self.host.sort(sort, input, output) }
+    }
+
+    fn mark(&self) -> Result<Option<Mark>, String> {
+        self.queue.check()?;
+        Ok(Some(Mark(self.queue.asked.load(Relaxed).into())))
+    }
+
+    fn reach(&self, mark: Mark, wait: bool) -> Result<bool, String> {
+        self.queue.check()?;
+        if wait {
+            self.queue.run(mark.0 as u32)?;
+        }
+        Ok(u64::from(self.queue.done.load(Relaxed)) >= mark.0)
+    }
+
+    fn verdict(&self, ticket: Ticket) -> u32 {
+        lock(&self.queue.codes)[ticket.0 as usize]
+    }
+
+    fn synchronise(&self) -> Result<(), String> {
+        self.queue.run_all()
+    }
+}

@@ -1,0 +1,169 @@
+//! What a device is to those who run plans on it: one interface, an implementation per kind of machine.  Nothing outside
+//! asks which one it is.
+//!
+//! Work is asked for in order and done in order.  A machine may be done when a call returns (the processor) or later (a
+//! device that works by itself): then checks answer with a ticket, and [`Engine::mark`] and [`Engine::reach`] say how far
+//! it has come.
+
+mod cuda;
+#[cfg(test)]
+pub(crate) mod delayed;
+mod host;
+mod interp;
+
+use std::sync::Arc;
+
+use kiln_lowering::pipeline::See;
+use kiln_lowering::schedule::{Arg, Gemm, Grain, Plan, Sort};
+use kiln_lowering::spec::Spec;
+use kiln_lowering::tile::Program;
+
+use super::heap::{Heap, HostHeap};
+use super::memory::Buffer;
+use crate::device::KilnDevice;
+
+/// A place in the order of work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark(u64);
+
+/// A check whose answer comes later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticket(u32);
+
+/// What the checks of a kernel say.
+pub(super) enum Checked {
+    /// The code of the first that failed, or 0.
+    Now(u32),
+    /// The device is not there yet.
+    Later(Ticket),
+}
+
+/// A launch of a kernel.
+pub(super) struct Launch<'a> {
+    pub(super) plan: &'a Plan,
+    /// Numbers of program instances, none of them 0.
+    pub(super) grid: [u32; 3],
+    pub(super) args: &'a [Arg],
+    /// A word per argument: a buffer's address, or a scalar's bits.
+    pub(super) params: &'a [u64],
+    /// Whether the program checks anything.
+    pub(super) checks: bool,
+}
+
+/// A program that can be launched.
+pub(super) trait Kernel: Send + Sync {
+    /// Has it run.
+    ///
+    /// # Safety
+    ///
+    /// There is a word per parameter of the program, and in each buffer's the address of memory of this device that
+    /// holds all elements that the program accesses, aligned to 64, which belongs to this run alone where it is written.
+    unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Checked, String>;
+}
+
+/// A machine that runs plans.
+pub(super) trait Engine: Send + Sync {
+    /// The kernel of a program that needs no machine code.
+    fn interpret(&self, _program: &Program) -> Option<Arc<dyn Kernel>> {
+        None
+    }
+
+    /// What machine code is made for; nothing where there is none.
+    fn spec(&self) -> Option<&Spec>;
+
+    /// What machine code depends on besides: the version of a compiler that is not Kiln's.
+    fn version(&self) -> String {
+        String::new()
+    }
+
+    /// Machine code of a program, in a form that can be kept.
+    fn compile(&self, program: &Program, see: See<'_>) -> Result<Vec<u8>, String>;
+
+    /// Loads machine code, which may come from a file: its checksum held, but it may be another machine's.
+    fn load(&self, code: &[u8]) -> Result<Arc<dyn Kernel>, String>;
+
+    /// How work is cut up.
+    fn grain(&self) -> Grain;
+
+    /// Products of at least this many multiplications go to the library; none where there is no library.
+    fn gemm_from(&self) -> Option<u64>;
+
+    /// Whether the library computes a product as its operands lie.
+    fn takes(&self, _gemm: &Gemm) -> bool {
+        true
+    }
+
+    /// Called by the device's thread before it asks for the work of a plan.
+    fn begin(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Has the library compute a product of buffers: factors, then the result.
+    ///
+    /// # Safety
+    ///
+    /// The plan's places lie inside the buffers, and the result has a buffer of its own.
+    unsafe fn product(&self, gemm: &Gemm, buffers: [&Arc<Buffer>; 3]) -> Result<(), String>;
+
+    /// Sorts a buffer into another.
+    ///
+    /// # Safety
+    ///
+    /// The result has a buffer of its own, which holds it.
+    unsafe fn sort(&self, sort: &Sort, input: &Arc<Buffer>, output: &Arc<Buffer>) -> Result<(), String>;
+
+    /// Marks what was asked for so far; nothing where it is done already.
+    fn mark(&self) -> Result<Option<Mark>, String> {
+        Ok(None)
+    }
+
+    /// Whether everything before a mark is done; with `wait`, once it is.
+    fn reach(&self, _mark: Mark, _wait: bool) -> Result<bool, String> {
+        Ok(true)
+    }
+
+    /// The answer of a check that the device has come past, or never will; asked for once.
+    fn verdict(&self, ticket: Ticket) -> u32 {
+        unreachable!("no check of this machine is answered later, got {ticket:?}")
+    }
+
+    /// Waits until everything asked for so far is done.
+    fn synchronise(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A device's engine, made on the thread that runs it.
+pub(super) type Start = Box<dyn FnOnce() -> Box<dyn Engine> + Send>;
+
+/// A device's memory, and what starts its engine.
+///
+/// # Errors
+///
+/// Why it can't be used, in one line.
+pub(super) fn open(device: KilnDevice) -> Result<(Arc<dyn Heap>, Start), String> {
+    match device {
+        KilnDevice::Cpu | KilnDevice::Chosen => Ok((Arc::new(HostHeap), Box::new(|| Box::new(host::Host::new())))),
+        KilnDevice::Interp => Ok((Arc::new(HostHeap), Box::new(|| Box::new(interp::Interp)))),
+        #[cfg(test)]
+        KilnDevice::Cuda(number @ delayed::FIRST..) => Ok(delayed::open(number)),
+        KilnDevice::Cuda(number) => cuda::open(number),
+        KilnDevice::Hip(_) => Err("Kiln does not run on AMD GPUs yet".into()),
+    }
+}
+
+/// How many devices there are of the kind of a device.
+pub(crate) fn count(kind: KilnDevice) -> usize {
+    match kind {
+        KilnDevice::Cpu | KilnDevice::Interp | KilnDevice::Chosen => 1,
+        KilnDevice::Cuda(_) => kiln_lowering::target::nvidia::driver::count(),
+        KilnDevice::Hip(_) => 0,
+    }
+}
+
+/// What is known of this computer's devices, by their names; of a kind of which there is none, why.
+pub(crate) fn about() -> Vec<(String, Vec<(&'static str, String)>)> {
+    let mut devices = vec![("cpu".to_string(), host::about())];
+    devices.extend(cuda::about());
+    devices
+}
