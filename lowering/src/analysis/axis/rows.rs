@@ -41,6 +41,8 @@ pub(super) fn binary(op: Pointwise, x: &Info, y: &Info, info: &mut Info) {
                 axis.contiguity = a.contiguity.min(b.constancy);
                 axis.divisibility = a.divisor_at(axis.contiguity).min(b.divisor_at(axis.contiguity));
             }
+            // One or the other.
+            Pointwise::Min | Pointwise::Max => axis.divisibility = a.divisor_at(1).min(b.divisor_at(1)),
             Pointwise::Mul if y.constant == Some(1) => *axis = a,
             Pointwise::Mul if x.constant == Some(1) => *axis = b,
             Pointwise::Mul => {

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Checks, Expr, Exprs, FIRST_GATHER};
+use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::super::plan::Arg;
 use super::point::Varies;
@@ -59,6 +60,8 @@ pub struct Emitter<'a> {
     /// Type of index arithmetic.
     pub index: DType,
     graph: &'a Graph,
+    /// What sizes are asked to be multiples of.
+    aligned: u32,
     args: Vec<Operand>,
     pub(super) slots: FxHashMap<Slot, Value>,
     pub(super) numbers: FxHashMap<Affine, Numbers>,
@@ -83,7 +86,7 @@ impl<'a> Emitter<'a> {
         let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
         let parallel = walk::row_start(&extents, tiles)..extents.len();
         let walked = reduce::run_start(axes, tiles)..axes.len();
-        Emitter::with_runs(name, graph, exprs, axes, [parallel, walked], index, stored)
+        Emitter::with_runs(name, graph, exprs, (axes, tiles.grain), [parallel, walked], index, stored)
     }
 
     /// Likewise, the parallel and the reduced axes that tiles run along being given.
@@ -91,7 +94,7 @@ impl<'a> Emitter<'a> {
         name: &str,
         graph: &'a Graph,
         exprs: &'a Exprs,
-        axes: &[AxisData],
+        (axes, grain): (&[AxisData], Grain),
         [parallel, walked]: [Range<usize>; 2],
         index: DType,
         stored: &[&Affine],
@@ -101,6 +104,7 @@ impl<'a> Emitter<'a> {
             exprs,
             index,
             graph,
+            aligned: grain.aligned,
             args: Vec::new(),
             slots: FxHashMap::default(),
             numbers: FxHashMap::default(),
@@ -152,6 +156,13 @@ impl<'a> Emitter<'a> {
     pub fn argument(&mut self, value: i64, divisor: u32) -> Value {
         self.args.push(Operand::Scalar(Arg::Literal(value as u64)));
         self.b.scalar(self.index, divisor)
+    }
+
+    /// A size, stride or offset.  Where the machine's wide accesses ask for it, whether it is a multiple of the widest is a
+    /// part of the class.
+    pub fn size(&mut self, value: i64) -> Value {
+        let divisor = if value % i64::from(self.aligned) == 0 { self.aligned } else { 1 };
+        self.argument(value, divisor)
     }
 
     /// The buffer that holds a node.
@@ -213,7 +224,7 @@ impl<'a> Emitter<'a> {
         if self.numbers.contains_key(at) {
             return;
         }
-        let constant = (at.constant != 0).then(|| self.argument(at.constant, 1));
+        let constant = (at.constant != 0).then(|| self.size(at.constant));
         let mut terms = at.terms.clone();
         // A tile's elements lie side by side where the axes that it runs along are walked as one.
         for run in self.runs.iter().filter(|run| run.axes.len() > 1) {
@@ -225,7 +236,7 @@ impl<'a> Emitter<'a> {
         }
         let factors = terms
             .iter()
-            .map(|&(axis, c)| (axis, if c == 1 { Factor::One } else { Factor::Number(self.argument(c, 1)) }))
+            .map(|&(axis, c)| (axis, if c == 1 { Factor::One } else { Factor::Number(self.size(c)) }))
             .collect();
         self.numbers.insert(at.clone(), Numbers { constant, factors });
     }

@@ -74,7 +74,7 @@ pub fn emit(mut e: Emitter, body: &Body, grain: Grain, point: &Point) -> super::
     let total: u64 = blocks.iter().product();
     let each = share(total, grain.block * grain.block, grain);
     let divisors: Vec<Value> = blocks.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
-    let ends = [square[0], square[1]].map(|n| e.argument(n as i64, 1));
+    let ends = [square[0], square[1]].map(|n| e.size(n as i64));
     let (n, span) = (e.argument(total as i64, 1), e.argument(each as i64, 1));
     let (low, high) = walk::span(&mut e, span, n);
     let one = e.int(1);

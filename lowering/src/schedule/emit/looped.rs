@@ -17,7 +17,7 @@ use crate::tile::Value;
 /// Writes the kernels of a looped row.
 pub fn emit(graph: &Graph, node: Node, looped: &Looped, grain: Grain, index: DType) -> Passes {
     match &looped.walk {
-        Walk::Product { a, b } => Passes::from(product::emit(graph, node, looped, [*a, *b], index)),
+        Walk::Product { a, b } => Passes::from(product::emit(graph, node, looped, [*a, *b], grain, index)),
         Walk::Prefix { x, kind } => prefix::emit(graph, node, looped, (*x, *kind), grain, index),
         Walk::Scatter { value, update, inside } => {
             Passes::from(scatter(graph, node, looped, (*value, *update, inside), grain, index))

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::super::affine::Affine;
 use super::super::expr::Ex;
+use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::super::looped::Looped;
 use super::Emitted;
@@ -87,7 +88,7 @@ fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usize> {
 }
 
 /// Writes the kernel of the product of `a` and `b`, expressions of a looped row's operands.
-pub fn emit(graph: &Graph, node: Node, looped: &Looped, [a, b]: [Ex; 2], index: DType) -> Emitted {
+pub fn emit(graph: &Graph, node: Node, looped: &Looped, [a, b]: [Ex; 2], grain: Grain, index: DType) -> Emitted {
     let axes = &looped.domain.axes;
     let dims = graph.dims(node);
     let (m, n) = (dims[dims.len() - 2], dims[dims.len() - 1]);
@@ -102,7 +103,7 @@ pub fn emit(graph: &Graph, node: Node, looped: &Looped, [a, b]: [Ex; 2], index: 
 
     let stored: [&Affine; 1] = [&looped.at];
     let runs = [across_axes.clone(), parallel..axes.len()];
-    let mut e = Emitter::with_runs("product", graph, &looped.exprs, axes, runs, index, &stored);
+    let mut e = Emitter::with_runs("product", graph, &looped.exprs, (axes, grain), runs, index, &stored);
     e.buffer(node, true);
     let down = Side::new(&mut e, axes, down_axes);
     let across = Side::new(&mut e, axes, across_axes);

@@ -78,7 +78,7 @@ impl Terms {
         };
         let count = match fixed {
             Some(_) => e.int(total as i64),
-            None => e.argument(total as i64, 1),
+            None => e.size(total as i64),
         };
         let outer = axes[first..run].iter().skip(1).map(|a| e.argument(a.extent as i64, 1)).collect();
         let inner = axes[run..].iter().skip(1).map(|a| extent(e, a.extent)).collect();

@@ -98,7 +98,7 @@ fn flat(
     let count = total.div_ceil(lanes);
     let each = share(count, lanes * tiles.weight, tiles.grain);
     let divisors: Vec<Value> = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
-    let n = e.argument(total as i64, 1);
+    let n = e.size(total as i64);
     let span = e.argument((each * lanes) as i64, tiles.lanes);
     let (low, high) = self::span(e, span, n);
     tiled(e, (low, high), tiles, &mut |e, index, mask| {
@@ -132,7 +132,7 @@ fn rows(
     };
     let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
     let inside: Vec<Value> = row.iter().skip(1).map(|&n| extent(e, n)).collect();
-    let (n, width) = (e.argument(total as i64, 1), e.argument(inner as i64, 1));
+    let (n, width) = (e.argument(total as i64, 1), e.size(inner as i64));
     let (span, piece) = (e.argument(each as i64, 1), e.argument((each_piece * lanes) as i64, tiles.lanes));
     let [row_id, piece_id] = [0, 1].map(|axis| program(e, axis));
     let (low, high) = span_of(e, row_id, span, n);
