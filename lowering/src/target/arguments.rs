@@ -6,7 +6,7 @@ use inkwell::values::{FunctionValue, InstructionOpcode as I, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
 use crate::dtype::DType;
-use crate::llvm::ir::{Any, Ir};
+use crate::llvm::ir::{Any, Ir, built};
 use crate::tile::{ParamKind, Program};
 
 /// The address space of buffers, on all GPUs.
@@ -18,6 +18,8 @@ pub(super) struct Arguments<'c> {
     pub params: Vec<Any<'c>>,
     /// The status word.
     pub status: PointerValue<'c>,
+    /// The sixteen aligned bytes that it lies in, which may be read where nothing else may.
+    pub harmless: PointerValue<'c>,
     /// Programs along each axis.
     pub extents: [Any<'c>; 3],
 }
@@ -53,7 +55,11 @@ impl<'c> Arguments<'c> {
         let params: Vec<Any<'c>> = params.collect();
         let count = params.len() as u32;
         let status = argument(function, count).into_pointer_value();
-        Arguments { params, status, extents: [1, 2, 3].map(|i| argument(function, count + i)) }
+        let long = ir.context.i64_type();
+        let address = built(ir.builder.build_ptr_to_int(status, long, ""));
+        let aligned = ir.binary(I::And, address.into(), ir.int_like(address.into(), -16)).into_int_value();
+        let harmless = built(ir.builder.build_int_to_ptr(aligned, status.get_type(), ""));
+        Arguments { params, status, harmless, extents: [1, 2, 3].map(|i| argument(function, count + i)) }
     }
 }
 

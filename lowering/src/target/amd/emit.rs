@@ -40,6 +40,7 @@ const LANES: u32 = 256;
 pub(super) struct Amd<'c> {
     params: Vec<Any<'c>>,
     status: PointerValue<'c>,
+    harmless: PointerValue<'c>,
     /// The program's place, and the grid's extents.
     ids: [Any<'c>; 3],
     extents: [Any<'c>; 3],
@@ -92,7 +93,7 @@ impl<'c> Amd<'c> {
             c.append_basic_block(function, "end"),
         );
         ir.builder.position_at_end(entry);
-        let Arguments { params, status, extents } = Arguments::of(ir, program, function);
+        let Arguments { params, status, harmless, extents } = Arguments::of(ir, program, function);
         let [item, x, y, z] =
             ["workitem.id.x", "workgroup.id.x", "workgroup.id.y", "workgroup.id.z"].map(|name| register(ir, name));
         // One number for all lanes of a wave, which the scalar unit can compute with.
@@ -110,6 +111,7 @@ impl<'c> Amd<'c> {
         Amd {
             params,
             status,
+            harmless,
             ids: [x, y, z],
             extents,
             thread: Thread { lane, warp },
@@ -224,7 +226,7 @@ impl<'c> Emit<'c> for Amd<'c> {
     }
 
     fn harmless(&self) -> PointerValue<'c> {
-        self.status
+        self.harmless
     }
 
     fn tag(&self, _ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {

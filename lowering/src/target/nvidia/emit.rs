@@ -31,6 +31,7 @@ const PROGRAMS: u32 = 4;
 pub(super) struct Nvidia<'c> {
     params: Vec<Any<'c>>,
     status: PointerValue<'c>,
+    harmless: PointerValue<'c>,
     /// The program's place, and the grid's extents.
     ids: [Any<'c>; 3],
     extents: [Any<'c>; 3],
@@ -69,7 +70,7 @@ impl<'c> Nvidia<'c> {
             c.append_basic_block(function, "end"),
         );
         ir.builder.position_at_end(entry);
-        let Arguments { params, status, extents } = Arguments::of(ir, program, function);
+        let Arguments { params, status, harmless, extents } = Arguments::of(ir, program, function);
         let register = |name: &str| ir.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[]);
         let [tid, x, y, z] = ["tid.x", "ctaid.x", "ctaid.y", "ctaid.z"].map(register);
         let lane = ir.binary(I::And, tid, ir.i32(spec.lanes - 1));
@@ -86,6 +87,7 @@ impl<'c> Nvidia<'c> {
         Nvidia {
             params,
             status,
+            harmless,
             ids: [x, y, z],
             extents,
             thread: Thread { lane, warp },
@@ -169,7 +171,7 @@ impl<'c> Emit<'c> for Nvidia<'c> {
     }
 
     fn harmless(&self) -> PointerValue<'c> {
-        self.status
+        self.harmless
     }
 
     fn tag(&self, _ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {
