@@ -42,10 +42,28 @@ fn main() {
     if wanted {
         for flag in asked(&config, &[mode, "--system-libs"]).split_whitespace() {
             // `-lz`, or the path of a library.
-            let name = flag.strip_prefix("-l").unwrap_or_else(|| bare(flag.rsplit('/').next().unwrap_or(flag)));
-            println!("cargo:rustc-link-lib={name}");
+            link(flag.strip_prefix("-l").unwrap_or_else(|| bare(flag.rsplit('/').next().unwrap_or(flag))));
         }
-        println!("cargo:rustc-link-lib={}", if cfg!(target_vendor = "apple") { "c++" } else { "stdc++" });
+        link(if cfg!(target_vendor = "apple") { "c++" } else { "stdc++" });
+    }
+}
+
+/// Parts of the C library, which is the system's own: never linked into the binary.
+const OF_THE_SYSTEM: &[&str] = &["m", "dl", "rt", "pthread"];
+
+/// Links a library that LLVM's archives need: its archive where the C compiler knows one, so that the library may be
+/// missing where the binary runs.
+fn link(name: &str) {
+    let archive = Command::new("cc").arg(format!("-print-file-name=lib{name}.a")).output().ok();
+    // What is not found comes back as it was.
+    let path = archive.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    match path.filter(|path| path.is_absolute() && path.exists() && !OF_THE_SYSTEM.contains(&name)) {
+        Some(path) => {
+            let folder = path.parent().unwrap_or(&path);
+            println!("cargo:rustc-link-search=native={}", folder.display());
+            println!("cargo:rustc-link-lib=static={name}");
+        }
+        None => println!("cargo:rustc-link-lib={name}"),
     }
 }
 

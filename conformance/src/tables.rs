@@ -129,6 +129,39 @@ pub fn pointwise(op: Pointwise, dtype: DType, shape: Shape) -> Option<Case> {
     Some(t.case(&outputs)).filter(|case| !case.graph.outputs.is_empty())
 }
 
+/// Every pointwise row on every type and kind of operand, with names.
+pub fn every_pointwise() -> Vec<(String, Case)> {
+    let mut cases = Vec::new();
+    for &op in Pointwise::ALL {
+        for &dtype in DType::ALL {
+            for &shape in Shape::ALL {
+                let name = format!("{} {dtype} {shape:?}", op.row().name);
+                cases.extend(pointwise(op, dtype, shape).map(|case| (name, case)));
+            }
+        }
+    }
+    cases
+}
+
+/// Lengths of rows that are reduced: around powers of two, short and long.
+pub const LENGTHS: &[u64] = &[0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 64, 127, 257, 1023, 1024, 1025];
+
+/// Every reduction and scan on every type and these lengths, with names.
+pub fn every_reduction(lengths: &[u64]) -> Vec<(String, Case)> {
+    let mut cases = Vec::new();
+    for &kind in Reduction::ALL {
+        for &dtype in DType::ALL {
+            for &len in lengths {
+                for with in [Fill::Ordinary, Fill::Special] {
+                    let name = format!("{} {dtype} {len} {with:?}", kind.name());
+                    cases.extend(reduction(kind, dtype, len, with).map(|case| (name, case)));
+                }
+            }
+        }
+    }
+    cases
+}
+
 /// Types that a reduction takes.
 pub fn reduces(kind: Reduction, dtype: DType) -> bool {
     matches!(kind, Reduction::Any | Reduction::All) == (dtype == DType::Bool)

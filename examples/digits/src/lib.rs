@@ -13,7 +13,12 @@ use std::process::ExitCode;
 /// The last line of output is one JSON object: `accuracy` in 0..=1, `epoch_seconds` (one number an epoch),
 /// `total_seconds`.
 pub fn main() -> ExitCode {
-    let run = match options::from_args() {
+    run(lexopt::Parser::from_env())
+}
+
+/// The same with arguments of another program, which holds this one.
+pub fn run(arguments: lexopt::Parser) -> ExitCode {
+    let run = match options::parse(arguments) {
         Ok(options::Command::Run(run)) => run,
         Ok(options::Command::Help) => {
             print!("{}", options::HELP);

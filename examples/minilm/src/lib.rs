@@ -22,7 +22,12 @@ pub use weights::load;
 ///
 /// The last line of output is one JSON object: see `report.rs`.
 pub fn main() -> ExitCode {
-    let run = match options::from_args() {
+    run(lexopt::Parser::from_env())
+}
+
+/// The same with arguments of another program, which holds this one.
+pub fn run(arguments: lexopt::Parser) -> ExitCode {
+    let run = match options::parse(arguments) {
         Ok(options::Command::Run(run)) => run,
         Ok(options::Command::Help) => {
             print!("{}", options::HELP);

@@ -59,12 +59,8 @@ pub enum Command {
     Help,
 }
 
-/// Reads the arguments of this process.
-pub fn from_args() -> Result<Command, lexopt::Error> {
-    parse(lexopt::Parser::from_env())
-}
-
-fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
+/// Reads the arguments.
+pub fn parse(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut run = Run::default();
     while let Some(argument) = parser.next()? {
         match argument {

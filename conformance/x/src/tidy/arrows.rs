@@ -11,7 +11,7 @@ const LEVELS: &[&[&str]] = &[
     &["burn-flex", "kiln"],
     &["chain", "digits", "gpt", "minilm"],
     &["kiln-conformance", "kiln-bench", "kiln-x"],
-    &["kiln-ulp"],
+    &["kiln-suite", "kiln-ulp"],
 ];
 
 /// Through the patch these stand above Kiln: what burn-kiln depends on may not include them.

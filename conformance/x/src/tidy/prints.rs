@@ -8,6 +8,7 @@ use super::source::has_word;
 const MAY_PRINT: &[&str] = &[
     "conformance/x/",
     "conformance/src/",
+    "conformance/suite/src/bin/",
     "conformance/ulp/src/main.rs",
     "examples/",
     "lowering/examples/",
