@@ -1,12 +1,13 @@
 //! Workloads that any Burn program could hold, and a clock around each. Names no backend: the device is Burn's default
 //! one, and what that is decides the package that builds this source. Compares nothing: `cargo x bench` does.
 
+pub mod batches;
 mod command;
-mod digest;
+pub mod digest;
 mod numbers;
 mod timing;
-mod workload;
-mod workloads;
+pub mod workload;
+pub mod workloads;
 
 use std::process::ExitCode;
 

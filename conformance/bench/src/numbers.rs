@@ -1,6 +1,9 @@
 //! Inputs that are the same on every backend: numbers of a generator of our own, given to Burn as data.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
+
+/// Numbers that are drawn for one tensor, at most.  A prime: no two rows are equal.
+const PERIOD: usize = 4_194_301;
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 pub struct Numbers {
@@ -32,6 +35,25 @@ impl Numbers {
         Tensor::from_data(TensorData::new(values, shape), device)
     }
 
+    /// The same in another type.  Beyond [`PERIOD`] the numbers come again, for the sake of the time that drawing takes.
+    pub fn of<const D: usize>(
+        &mut self,
+        dtype: FloatDType,
+        shape: [usize; D],
+        low: f32,
+        high: f32,
+        device: &Device,
+    ) -> Tensor<D> {
+        let count: usize = shape.iter().product();
+        let mut values: Vec<f32> = Vec::with_capacity(count);
+        values.extend((0..count.min(PERIOD)).map(|_| self.float(low, high)));
+        while values.len() < count {
+            let more = (count - values.len()).min(PERIOD);
+            values.extend_from_within(..more);
+        }
+        Tensor::<D>::from_data(TensorData::new(values, shape), device).cast(dtype)
+    }
+
     /// Integers, uniform over `0..below`.
     pub fn integers<const D: usize>(&mut self, shape: [usize; D], below: u64, device: &Device) -> Tensor<D, Int> {
         let values: Vec<i32> = (0..shape.iter().product()).map(|_| (self.next() % below) as i32).collect();
@@ -49,6 +71,13 @@ mod tests {
         let mut numbers = Numbers::new(1_234_567);
         assert_eq!(numbers.next(), 6_457_827_717_110_365_317);
         assert_eq!(numbers.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn long_tensors_repeat_themselves() {
+        let long: Tensor<1> = Numbers::new(3).of(FloatDType::F32, [PERIOD + 2], 0.0, 1.0, &Device::default());
+        let read = |x: Tensor<1>| x.into_data().iter::<f32>().collect::<Vec<_>>();
+        assert_eq!(read(long.clone().slice([PERIOD..PERIOD + 2])), read(long.slice([0..2])));
     }
 
     #[test]

@@ -27,6 +27,21 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// One that is measured beside peers on other systems, on 16-bit floats unless told otherwise.
+    pub const fn new(name: &'static str, title: &'static str, bytes: u64, prepare: fn(&Device) -> Step) -> Workload {
+        Workload { name, title, reach: 0.0, bytes, flops: 0, tolerance: 0.02, prepare }
+    }
+
+    /// The same, with results that lie so near to another's.
+    pub const fn within(self, tolerance: f64) -> Workload {
+        Workload { tolerance, ..self }
+    }
+
+    /// The same, with so many floating-point operations in its products.
+    pub const fn computing(self, flops: u64) -> Workload {
+        Workload { flops, ..self }
+    }
+
     /// As `--list` prints it.
     pub fn describe(&self) -> Value {
         json!({
@@ -44,4 +59,9 @@ pub fn step<O: Outcome + 'static>(mut run: impl FnMut() -> O + 'static) -> Step 
 /// Bytes of so many f32.
 pub const fn f32s(count: usize) -> u64 {
     4 * count as u64
+}
+
+/// Bytes of so many f16 or bf16.
+pub const fn halves(count: usize) -> u64 {
+    2 * count as u64
 }

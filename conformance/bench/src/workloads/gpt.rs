@@ -6,7 +6,7 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput};
 use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
 use burn::optim::{AdamWConfig, GradientsParams};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 
 use crate::numbers::Numbers;
 use crate::workload::{Step, Workload, f32s, step};
@@ -113,6 +113,21 @@ fn train(device: &Device) -> Step {
     })
 }
 
+/// A module's numbers in another type.
+pub fn cast<M: Module>(module: M, dtype: FloatDType) -> M {
+    struct Cast(FloatDType);
+    impl ModuleMapper for Cast {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            param.map(|old| {
+                let wants = old.is_require_grad();
+                // A parameter begins where it is: its gradient does not go through the cast.
+                old.detach().cast(self.0).set_require_grad(wants)
+            })
+        }
+    }
+    module.map(&mut Cast(dtype))
+}
+
 /// Replaces what a module drew at random by numbers that are the same on every backend. Norms keep their ones and zeros.
 pub fn fill<M: Module>(module: M, numbers: &mut Numbers, device: &Device) -> M {
     struct Fill<'a> {
@@ -136,9 +151,26 @@ pub fn fill<M: Module>(module: M, numbers: &mut Numbers, device: &Device) -> M {
                 let shape: [usize; D] = old.dims();
                 let inputs = if D == 1 { shape[0] } else { shape.iter().product::<usize>() / shape[D - 1] };
                 let most = 1.0 / (inputs as f32).sqrt().min(64.0);
-                self.numbers.tensor(shape, -most, most, self.device)
+                // `map` keeps what the parameter is wanted for, and not what its tensor is.
+                self.numbers.tensor(shape, -most, most, self.device).set_require_grad(old.is_require_grad())
             })
         }
     }
     module.map(&mut Fill { numbers, device, inside: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A training step that leaves its weights alone measures half of one.
+    #[test]
+    fn what_is_filled_and_cast_is_still_learned() {
+        let device = Device::default().autodiff();
+        let linear = LinearConfig::new(3, 2).init(&device);
+        let linear = cast(fill(linear, &mut Numbers::new(1), &device), FloatDType::BF16);
+        let x = Numbers::new(2).of(FloatDType::BF16, [4, 3], 0.5, 1.0, &device);
+        let gradients = GradientsParams::from_grads(linear.forward(x).sum().backward(), &linear);
+        assert_eq!(gradients.len(), 2);
+    }
 }

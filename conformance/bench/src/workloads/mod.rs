@@ -2,6 +2,7 @@
 
 mod attention;
 mod gpt;
+mod gpt2;
 mod norms;
 mod pointwise;
 mod products;
@@ -18,9 +19,17 @@ const FAMILIES: &[&[Workload]] = &[
     gpt::WORKLOADS,
 ];
 
-/// Every workload.
+const LARGE: &[&[Workload]] =
+    &[pointwise::LARGE, norms::LARGE, reductions::LARGE, products::LARGE, attention::LARGE, gpt2::LARGE];
+
+/// Every workload of a size for processors.
 pub fn all() -> impl Iterator<Item = &'static Workload> {
     FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+/// Every workload of a size for GPUs.
+pub fn large() -> impl Iterator<Item = &'static Workload> {
+    LARGE.iter().flat_map(|family| family.iter())
 }
 
 #[cfg(test)]
@@ -29,7 +38,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_words() {
-        let mut names: Vec<_> = all().map(|workload| workload.name).collect();
+        let mut names: Vec<_> = all().chain(large()).map(|workload| workload.name).collect();
         assert!(names.iter().all(|name| !name.contains(char::is_whitespace)));
         names.sort_unstable();
         let count = names.len();

@@ -1,9 +1,9 @@
 //! Chains of pointwise operations: written out as a user would, one Burn call an operation.
 
-use burn::tensor::{Device, activation};
+use burn::tensor::{Device, FloatDType, activation};
 
 use crate::numbers::Numbers;
-use crate::workload::{Step, Workload, f32s, step};
+use crate::workload::{Step, Workload, f32s, halves, step};
 
 /// Numbers in each operand of the one-dimensional workloads.
 const ELEMENTS: usize = 4 << 20;
@@ -16,7 +16,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(2 * 512 * 4096 + 4096),
         flops: 0,
         tolerance: 1e-5,
-        prepare: gelu,
+        prepare: |device| gelu([512, 4096], FloatDType::F32, device),
     },
     Workload {
         name: "chain",
@@ -25,7 +25,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(4 * ELEMENTS),
         flops: 0,
         tolerance: 1e-3,
-        prepare: chain,
+        prepare: |device| chain(ELEMENTS, device),
     },
     Workload {
         name: "exp",
@@ -61,7 +61,7 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(3 * 1024 * 11008),
         flops: 0,
         tolerance: 1e-5,
-        prepare: swiglu,
+        prepare: |device| swiglu([1024, 11008], FloatDType::F32, device),
     },
     Workload {
         name: "transpose",
@@ -70,23 +70,45 @@ pub const WORKLOADS: &[Workload] = &[
         bytes: f32s(2 * 2048 * 2048),
         flops: 0,
         tolerance: 1e-6,
-        prepare: transpose,
+        prepare: |device| transpose(2048, FloatDType::F32, device),
     },
 ];
 
-fn gelu(device: &Device) -> Step {
+pub const LARGE: &[Workload] = &[
+    Workload::new(
+        "gelu-bias/8192x4096/f16",
+        "x+b, then x·0.5·(1+erf(x/√2)), 8192×4096 f16",
+        halves(2 * 8192 * 4096 + 4096),
+        |device| gelu([8192, 4096], FloatDType::F16, device),
+    ),
+    Workload::new(
+        "chain/64Mi/f32",
+        "sqrt|tanh(xy+z)·sigmoid(x)−y| + exp z, 64 Mi f32",
+        f32s(4 * (64 << 20)),
+        |device| chain(64 << 20, device),
+    )
+    .within(1e-3),
+    Workload::new("swiglu/16384x11008/bf16", "silu(a)·b, 16384×11008 bf16", halves(3 * 16384 * 11008), |device| {
+        swiglu([16384, 11008], FloatDType::BF16, device)
+    }),
+    Workload::new("transpose-add/8192/bf16", "xᵀ+1, 8192² bf16", halves(2 * 8192 * 8192), |device| {
+        transpose(8192, FloatDType::BF16, device)
+    }),
+];
+
+fn gelu(shape: [usize; 2], dtype: FloatDType, device: &Device) -> Step {
     let mut numbers = Numbers::new(1);
-    let x = numbers.tensor([512, 4096], -3.0, 3.0, device);
-    let b = numbers.tensor([1, 4096], -0.5, 0.5, device);
+    let x = numbers.of(dtype, shape, -3.0, 3.0, device);
+    let b = numbers.of(dtype, [1, shape[1]], -0.5, 0.5, device);
     step(move || {
         let x = x.clone() + b.clone();
         x.clone() * 0.5 * ((x / std::f32::consts::SQRT_2).erf() + 1.0)
     })
 }
 
-fn chain(device: &Device) -> Step {
+fn chain(elements: usize, device: &Device) -> Step {
     let mut numbers = Numbers::new(2);
-    let [x, y, z] = [(); 3].map(|()| numbers.tensor([ELEMENTS], -2.0, 2.0, device));
+    let [x, y, z] = [(); 3].map(|()| numbers.of(FloatDType::F32, [elements], -2.0, 2.0, device));
     step(move || {
         let t = (x.clone() * y.clone() + z.clone()).tanh() * activation::sigmoid(x.clone()) - y.clone();
         t.abs().sqrt() + z.clone().exp()
@@ -110,13 +132,13 @@ fn powf_scalar(device: &Device) -> Step {
     step(move || x.clone().powf_scalar(1.7))
 }
 
-fn swiglu(device: &Device) -> Step {
+fn swiglu(shape: [usize; 2], dtype: FloatDType, device: &Device) -> Step {
     let mut numbers = Numbers::new(6);
-    let [a, b] = [(); 2].map(|()| numbers.tensor([1024, 11008], -4.0, 4.0, device));
+    let [a, b] = [(); 2].map(|()| numbers.of(dtype, shape, -4.0, 4.0, device));
     step(move || activation::silu(a.clone()) * b.clone())
 }
 
-fn transpose(device: &Device) -> Step {
-    let x = Numbers::new(7).tensor([2048, 2048], -1.0, 1.0, device);
+fn transpose(side: usize, dtype: FloatDType, device: &Device) -> Step {
+    let x = Numbers::new(7).of(dtype, [side, side], -1.0, 1.0, device);
     step(move || x.clone().transpose() + 1.0)
 }
