@@ -19,6 +19,8 @@ use crate::workspace::Workspace;
 use crate::{Command, Outcome, setup};
 use report::Report;
 
+pub use compare::difference;
+
 pub const COMMAND: Command = Command {
     name: "bench",
     usage: "[--filter NAME] [--rounds N] [--json FILE] [--svg FILE]",

@@ -1,14 +1,17 @@
 //! The project's own commands: `cargo x COMMAND`. One file a command, this list, and nothing of Kiln itself:
 //! the package has to build where LLVM is still missing.
 
+mod bars;
 mod bench;
 mod child;
 mod demo;
+mod dist;
 mod doc;
 mod explain;
 mod knobs;
 mod lint;
 mod median;
+mod peers;
 mod setup;
 mod stock;
 mod test;
@@ -36,6 +39,8 @@ const COMMANDS: &[Command] = &[
     explain::COMMAND,
     test::COMMAND,
     ulp::COMMAND,
+    dist::COMMAND,
+    peers::COMMAND,
     setup::COMMAND,
     knobs::COMMAND,
     tidy::COMMAND,

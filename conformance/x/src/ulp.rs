@@ -47,7 +47,7 @@ fn arguments(workspace: &Workspace, mut parser: lexopt::Parser, date: &str) -> R
 }
 
 /// The commit that is checked out; `+` where the folder differs from it.
-fn commit(workspace: &Workspace) -> String {
+pub fn commit(workspace: &Workspace) -> String {
     let git = Process::new("git").args(["describe", "--always", "--dirty=+"]).current_dir(&workspace.root).output();
     match git {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
