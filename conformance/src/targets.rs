@@ -2,6 +2,7 @@
 
 mod host;
 mod interp;
+mod nvidia;
 
 use kiln_lowering::tile::Program;
 
@@ -32,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "interp without passes", machine: || Some(&interp::PLAIN) },
     Target { name: "interp", machine: || Some(&interp::REWRITTEN) },
     Target { name: "host", machine: || host::machine() },
+    Target { name: "nvidia", machine: || nvidia::machine() },
 ];
 
 /// The targets that this computer has, with their machines.

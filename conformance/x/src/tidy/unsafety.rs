@@ -13,6 +13,7 @@ const PLACES: &[(&str, &str)] = &[
     ("lowering/src/target/host/pool.rs", "lends borrowed data to threads that outlive the call"),
     ("backend/src/run/**", "owns raw memory of devices"),
     ("conformance/src/targets/host.rs", "launches kernels on buffers of its own"),
+    ("conformance/src/targets/nvidia.rs", "likewise, in a GPU's memory"),
 ];
 
 /// How far above its `unsafe` a reason may start within the same statement.

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use burn_kiln::inspect::{self, About};
 use burn_kiln::knobs;
-use kiln_conformance::targets;
-use kiln_lowering::target::host;
+use kiln_conformance::assemble::ASSEMBLERS;
+use kiln_conformance::targets::TARGETS;
 
 use crate::Command;
 
@@ -22,14 +23,18 @@ fn run(words: Vec<String>) -> Result<ExitCode, String> {
         return Err(format!("takes no `{word}`"));
     }
     let knobs = knobs::get();
-    let spec = host::spec();
     println!("kiln-conformance {} ({COMMIT})", env!("CARGO_PKG_VERSION"));
-    println!("device     {} (chosen by {} or --device)", knobs.device, knobs::KILN_DEVICE);
-    println!("processor  {}, {} lanes, {} threads", spec.cpu, spec.lanes, knobs.threads);
-    for target in targets::TARGETS {
-        let state = if (target.machine)().is_some() { "found" } else { "built in, no device" };
+    println!("chosen     {} (by {} or --device)", knobs.device, knobs::KILN_DEVICE);
+    for About { device, facts } in inspect::devices() {
+        let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        println!("device     {device}: {}", facts.join(", "));
+    }
+    for target in TARGETS {
+        let state = if (target.machine)().is_some() { "runs here" } else { "built in, no device" };
         println!("target     {}: {state}", target.name);
     }
+    let assembled: Vec<&str> = ASSEMBLERS.iter().map(|assembler| assembler.name).collect();
+    println!("code for   {}", assembled.join(", "));
     let cache = knobs.cache_dir.as_ref().map_or("off".into(), |folder| folder.display().to_string());
     println!("cache      {cache}");
     Ok(ExitCode::SUCCESS)
