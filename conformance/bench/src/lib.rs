@@ -4,7 +4,7 @@
 pub mod batches;
 mod command;
 pub mod digest;
-mod numbers;
+pub mod numbers;
 mod timing;
 pub mod workload;
 pub mod workloads;

@@ -8,6 +8,9 @@ mod train;
 
 use std::process::ExitCode;
 
+pub use options::Run;
+pub use train::{Outcome, run as train};
+
 /// Runs the command line: trains, measures the accuracy on held-out images and prints both.
 ///
 /// The last line of output is one JSON object: `accuracy` in 0..=1, `epoch_seconds` (one number an epoch),

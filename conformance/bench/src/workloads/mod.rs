@@ -8,6 +8,8 @@ mod pointwise;
 mod products;
 mod reductions;
 
+pub use gpt::fill;
+
 use crate::workload::Workload;
 
 const FAMILIES: &[&[Workload]] = &[

@@ -6,6 +6,7 @@ pub mod errors;
 pub mod gpt;
 pub mod graphs;
 pub mod ladder;
+pub mod models;
 pub mod process;
 pub mod reference;
 pub mod rows;
@@ -41,6 +42,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("burn::memory", burn::memory::TESTS),
     ("burn::metamorphic", burn::metamorphic::TESTS),
     ("gpt", gpt::TESTS),
+    ("models", models::TESTS),
 ];
 
 /// Every test with its module.

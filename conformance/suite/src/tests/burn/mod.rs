@@ -25,7 +25,7 @@ fn interp() -> Device {
 
 /// The other backend.
 #[expect(deprecated, reason = "a second backend, with another author, is what the comparison needs")]
-fn reference() -> Device {
+pub fn reference() -> Device {
     Device::ndarray()
 }
 
