@@ -1,7 +1,8 @@
 //! What matrix instructions do, by the formulas of their makers: which element of a matrix the `e`-th element that a lane
 //! hands over is.  Written down apart from the layouts that the lowering goes by, which it checks.
 //!
-//! Source: the register to matrix element mappings that AMD's Matrix Instruction Calculator prints.
+//! Source: the register to matrix element mappings that AMD's Matrix Instruction Calculator prints; PTX ISA, matrix
+//! fragments of `mma.m16n8k16`, `.m16n8k8` and `.m16n8k32`.
 
 use crate::dtype::DType;
 use crate::layout::fragment::Matrix;
@@ -50,6 +51,24 @@ fn places(machine: &str, matrix: &Matrix) -> Places {
             a: |l, e| [l % 16, 8 * (l / 16) + e],
             b: |l, e| [8 * (l / 16) + e, l % 16],
             c: |l, e| [8 * (l / 16) + e, l % 16],
+        },
+        ("sm_80", 2) => Places {
+            elements: [8, 4, 4],
+            a: |l, e| [l / 4 + 8 * (e / 2 % 2), 2 * (l % 4) + e % 2 + 8 * (e / 4)],
+            b: |l, e| [2 * (l % 4) + e % 2 + 8 * (e / 2), l / 4],
+            c: |l, e| [l / 4 + 8 * (e / 2), 2 * (l % 4) + e % 2],
+        },
+        ("sm_80", 4) => Places {
+            elements: [4, 2, 4],
+            a: |l, e| [l / 4 + 8 * (e % 2), l % 4 + 4 * (e / 2)],
+            b: |l, e| [l % 4 + 4 * e, l / 4],
+            c: |l, e| [l / 4 + 8 * (e / 2), 2 * (l % 4) + e % 2],
+        },
+        ("sm_80", _) => Places {
+            elements: [16, 8, 4],
+            a: |l, e| [l / 4 + 8 * (e / 4 % 2), 4 * (l % 4) + e % 4 + 16 * (e / 8)],
+            b: |l, e| [4 * (l % 4) + e % 4 + 16 * (e / 4), l / 4],
+            c: |l, e| [l / 4 + 8 * (e / 2), 2 * (l % 4) + e % 2],
         },
         _ => panic!("no formulas for {} on {machine}", matrix.name),
     }

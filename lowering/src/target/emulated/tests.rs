@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::op::Pointwise;
 use crate::op::pointwise::Lower;
 use crate::spec::Spec;
-use crate::target::amd;
+use crate::target::{amd, nvidia};
 use crate::tile::arbitrary::{Case, Data, Features, program};
 use crate::tile::{Builder, Precision, Value};
 
@@ -108,13 +108,13 @@ fn matrix(b: &mut Builder, rows: u32, columns: u32) -> Value {
 }
 
 /// Loads three tiles, multiplies and adds, stores the sums.
-fn product([operand, sum]: [DType; 2], [m, n, k]: [u32; 3]) -> Case {
+fn product([operand, sum]: [DType; 2], precision: Precision, [m, n, k]: [u32; 3]) -> Case {
     let mut b = Builder::new("product");
     let [x, y] = [0; 2].map(|_| b.buffer(operand, false));
     let acc = b.buffer(sum, true);
     let (at_x, at_y, at_acc) = (matrix(&mut b, m, k), matrix(&mut b, k, n), matrix(&mut b, m, n));
     let (xs, ys, sums) = (b.load(x, at_x), b.load(y, at_y), b.load(acc, at_acc));
-    let sums = b.dot(xs, ys, sums, Precision::Ieee);
+    let sums = b.dot(xs, ys, sums, precision);
     b.store(acc, at_acc, sums, None);
     // No two rows or columns alike, sums that depend on their order, and in f16 and bf16 neither infinities nor NaN.
     let data = |dtype: DType, count: u32, seed: u32| {
@@ -131,16 +131,17 @@ fn product([operand, sum]: [DType; 2], [m, n, k]: [u32; 3]) -> Case {
     Case { program: b.finish(), grid: [1; 3], args }
 }
 
-/// AMD's matrix instructions, by their makers' formulas: what they are handed and hand back are the elements that the
+/// Matrix instructions, by their makers' formulas: what they are handed and hand back are the elements that the
 /// layouts say, on one warp and several.
 #[test]
 fn matrix_instructions_give_the_sums_of_the_interpreter() {
-    for name in amd::NAMES {
-        let machine = amd::spec(name).unwrap();
+    let amd = amd::NAMES.iter().map(|name| amd::spec(name).unwrap());
+    for machine in amd.chain(nvidia::spec("sm_80", 80)) {
+        let name = &machine.name;
         for matrix in machine.matrices {
             let k = matrix.extents[2];
             for (extents, warps) in [([16, 16, k], 1), ([32, 64, 2 * k], 1), ([64, 32, k], 2)] {
-                let case = product([matrix.operand, matrix.sum], extents);
+                let case = product([matrix.operand, matrix.sum], matrix.precision, extents);
                 let emulated =
                     Spec { name: name.to_string(), matrices: machine.matrices, ..spec(machine.lanes, warps) };
                 agrees_on(&case, &emulated)

@@ -8,7 +8,9 @@ use inkwell::module::Linkage;
 use inkwell::values::{GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
+use super::matrix;
 use crate::dtype::DType;
+use crate::layout::fragment::Matrix;
 use crate::llvm::address::{element_address, element_addresses};
 use crate::llvm::alias::Scopes;
 use crate::llvm::check::report;
@@ -195,6 +197,10 @@ impl<'c> Emit<'c> for Nvidia<'c> {
 
     fn word_across(&self, ir: &Ir<'c>, word: Any<'c>, mask: u32) -> Any<'c> {
         ir.intrinsic("llvm.nvvm.shfl.sync.bfly.i32", &[], &[ir.i32(u32::MAX), word, ir.i32(mask), ir.i32(31)])
+    }
+
+    fn multiply(&self, ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
+        matrix::multiply(ir, matrix, a, b, c)
     }
 
     fn barrier(&self, ir: &Ir<'c>) {

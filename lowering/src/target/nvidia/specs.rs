@@ -2,6 +2,7 @@
 //!
 //! Shared memory per block: CUDA C++ Programming Guide, "Compute Capabilities", table of technical specifications.
 
+use super::matrix;
 use crate::spec::{Family, Spec};
 
 /// Name, LLVM's name, bytes of shared memory that a block may have.
@@ -28,7 +29,7 @@ pub fn spec(name: &str, ptx_version: u32) -> Option<Spec> {
         tile: 512,
         load_bytes: 16,
         shared_bytes,
-        matrices: &[],
+        matrices: matrix::AMPERE,
         triple: "nvptx64-nvidia-cuda".into(),
         cpu: name.into(),
         features: format!("+ptx{ptx_version}"),

@@ -1,12 +1,12 @@
 //! What PTX looks like.
 
-use super::{Compiler, spec};
+use super::{Compiler, NAMES, spec};
 use crate::DType;
 use crate::op::Pointwise;
-use crate::tile::{Builder, Program, Value};
+use crate::tile::{Builder, Precision, Program, Value};
 
-fn ptx(program: &Program) -> String {
-    let spec = spec("sm_90a", 86).unwrap();
+fn ptx(program: &Program, name: &str) -> String {
+    let spec = spec(name, 86).unwrap();
     Compiler::new(&spec).compile(program, &mut |_, _| {}).unwrap().ptx
 }
 
@@ -27,7 +27,7 @@ fn contiguous_elements_move_sixteen_bytes_at_a_time() {
         let offsets = block(&mut b, size);
         let xs = b.load(x, offsets);
         b.store(y, offsets, xs, None);
-        let text = ptx(&b.finish());
+        let text = ptx(&b.finish(), "sm_90a");
         let has = |what: &str| {
             text.lines().any(|l| {
                 l.contains(what)
@@ -50,6 +50,39 @@ fn sums_are_shuffled() {
     let sum = b.reduce(&[xs], 0, |b, l, r| [b.map(Pointwise::Add, &[l[0], r[0]])].into_iter().collect());
     let pid = b.program_id(0);
     b.store(y, pid, sum[0], None);
-    let text = ptx(&b.finish());
+    let text = ptx(&b.finish(), "sm_90a");
     assert!(text.contains("shfl.sync"), "{text}");
+}
+
+#[test]
+fn products_of_small_types_are_matrix_instructions() {
+    let types = [
+        (DType::F16, DType::F32, Precision::Ieee, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16),
+        (DType::Bf16, DType::F32, Precision::Ieee, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16),
+        (DType::F32, DType::F32, Precision::Tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8),
+        (DType::F32, DType::F32, Precision::Ieee, "fma.rn.f32", 0),
+        (DType::I8, DType::I32, Precision::Ieee, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32),
+    ];
+    for (operand, sum, precision, instruction, terms) in types {
+        let mut b = Builder::new("product");
+        let [x, y] = [0; 2].map(|_| b.buffer(operand, false));
+        let result = b.buffer(sum, true);
+        let matrix = |b: &mut Builder, rows: u32, columns: u32| {
+            let offsets = b.arange(rows * columns);
+            b.reshape(offsets, &[rows, columns])
+        };
+        let (at_x, at_y, at) = (matrix(&mut b, 32, 32), matrix(&mut b, 32, 16), matrix(&mut b, 32, 16));
+        let (xs, ys) = (b.load(x, at_x), b.load(y, at_y));
+        let zero = b.constant(sum, 0);
+        let zero = b.broadcast(zero, &[32, 16]);
+        let sums = b.dot(xs, ys, zero, precision);
+        b.store(result, at, sums, None);
+        let program = b.finish();
+        for name in NAMES {
+            let text = ptx(&program, name);
+            let count = text.matches(instruction).count();
+            assert!(if terms == 0 { count > 0 } else { count == 2 * 2 * (32 / terms) }, "{name} {operand}: {text}");
+            assert!(!text.contains(".local"), "{name} {operand}: {text}");
+        }
+    }
 }
