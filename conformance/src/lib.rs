@@ -9,5 +9,6 @@ pub mod layouts;
 pub mod report;
 pub mod tables;
 pub mod targets;
+pub mod threads;
 pub mod tolerance;
 pub mod witness;

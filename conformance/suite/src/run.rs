@@ -51,8 +51,17 @@ fn trial(path: &str, test: Test, skipped: Skipped) -> Trial {
             false => (Some(BESIDE.read().unwrap_or_else(PoisonError::into_inner)), None),
         };
         match catch_unwind(test.run) {
-            Ok(()) => Ok(Completion::Completed),
-            Err(_) => Err(Failed::from(LAST.take())),
+            Ok(()) => {
+                LAST.take();
+                Ok(Completion::Completed)
+            }
+            Err(panic) => {
+                let place = LAST.take();
+                // A panic that came from another thread of the test has its words with it.
+                let words =
+                    panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+                Err(Failed::from(if place.is_empty() { words.unwrap_or("it panicked").to_owned() } else { place }))
+            }
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use kiln_conformance::ladder::{Setting, assert_case};
 use kiln_conformance::layouts::Lay;
-use kiln_conformance::report;
+use kiln_conformance::{report, threads};
 use kiln_lowering::graph::arbitrary::{Wishes, case};
 
 use crate::test::{Test, test};
@@ -13,16 +13,14 @@ pub const TESTS: &[Test] = &[
     test!(layouts_of_inputs_do_not_matter),
 ];
 
-/// Runs cases of consecutive seeds in two threads.
+/// Runs cases of consecutive seeds on all threads.
 fn climb(name: &str, seeds: std::ops::Range<u64>, wishes: &Wishes, setting: impl Fn(u64) -> Setting + Sync) {
-    let middle = seeds.start.midpoint(seeds.end);
-    std::thread::scope(|scope| {
-        let (wishes, setting) = (&wishes, &setting);
-        for half in [seeds.start..middle, middle..seeds.end] {
-            scope.spawn(move || half.for_each(|seed| assert_case(case(seed, wishes), &setting(seed))));
-        }
+    let seeds: Vec<u64> = seeds.collect();
+    threads::filter_map(&seeds, |&seed| {
+        assert_case(case(seed, wishes), &setting(seed));
+        None::<()>
     });
-    report::programs(name, seeds.count());
+    report::programs(name, seeds.len());
 }
 
 fn graphs_mean_the_same_on_every_target() {

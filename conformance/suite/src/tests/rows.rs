@@ -2,7 +2,7 @@
 
 use kiln_conformance::ladder::{Setting, check};
 use kiln_conformance::report;
-use kiln_conformance::tables;
+use kiln_conformance::{tables, threads};
 use kiln_lowering::DType;
 use kiln_lowering::graph::arbitrary::Case;
 use kiln_lowering::graph::{Array, Reduction};
@@ -20,16 +20,8 @@ pub const TESTS: &[Test] = &[
 
 /// All failures of a table at once, or the number of cases.
 fn all(cases: Vec<(String, Case)>) -> usize {
-    let parts: Vec<&[(String, Case)]> = cases.chunks(cases.len().div_ceil(2).max(1)).collect();
-    let failures: Vec<String> = std::thread::scope(|scope| {
-        let run = |part: &[(String, Case)]| -> Vec<String> {
-            let failed =
-                |(name, case): &(String, Case)| Some(format!("{name}: {}", check(case, &Setting::default()).err()?));
-            part.iter().filter_map(failed).collect()
-        };
-        let threads: Vec<_> = parts.iter().map(|part| scope.spawn(move || run(part))).collect();
-        threads.into_iter().flat_map(|t| t.join().expect("a check that panics is a bug of its own")).collect()
-    });
+    let failed = |(name, case): &(String, Case)| Some(format!("{name}: {}", check(case, &Setting::default()).err()?));
+    let failures = threads::filter_map(&cases, failed);
     assert!(failures.is_empty(), "{} of {} failed\n{}", failures.len(), cases.len(), failures.join("\n"));
     cases.len()
 }

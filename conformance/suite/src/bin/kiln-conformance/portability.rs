@@ -4,11 +4,9 @@ mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use kiln_conformance::ladder::Setting;
+use kiln_conformance::threads;
 use kiln_conformance::witness::{Outcome, Witness};
 use kiln_lowering::graph::arbitrary::Case;
 use kiln_suite::kernels;
@@ -49,24 +47,12 @@ fn run(words: Vec<String>) -> Result<ExitCode, String> {
     Ok(if bad || !table.broken.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs all cases on all threads; gives those that did not come to an end, with why.
+/// Runs all cases; gives those that did not come to an end, with why.
 fn hear(cases: &[(String, Case)], witness: &Witness) -> Vec<(String, String)> {
-    let (next, broken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some((name, case)) = cases.get(next.fetch_add(1, Relaxed)) {
-                    if let Err(error) = Setting::default().run(case, &case.graph, true, &witness.of(name)) {
-                        // A check that fails on every target is what the case is about.
-                        broken.lock().unwrap_or_else(PoisonError::into_inner).push((name.clone(), error));
-                    }
-                }
-            });
-        }
-    });
-    let mut broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner);
-    broken.sort();
-    broken
+    threads::filter_map(cases, |(name, case)| {
+        let error = Setting::default().run(case, &case.graph, true, &witness.of(name)).err()?;
+        Some((name.clone(), error))
+    })
 }
 
 fn parse(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
