@@ -44,6 +44,9 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
 
 /// Packs a file and leaves it as it is.
 fn pack(program: &Path) -> Result<PathBuf, String> {
-    child::run(Process::new("xz").args(["--keep", "--force", "--threads=0", "-6"]).arg(program))?;
+    let mut xz = Process::new("xz");
+    child::run(xz.args(["--keep", "--force", "--threads=0", "-6"]).arg(program)).map_err(|error| {
+        format!("{error}; {} is not packed, for which Debian's xz-utils is needed", program.display())
+    })?;
     Ok(program.with_extension("xz"))
 }

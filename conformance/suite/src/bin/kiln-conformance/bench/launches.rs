@@ -4,7 +4,8 @@ use std::fs;
 use std::time::Instant;
 
 use burn_kiln::{KilnDevice, inspect};
-use burn_tensor::{Device, Tensor};
+use burn_tensor::{Device, FloatDType, Tensor};
+use kiln_bench::numbers::Numbers;
 use serde_json::{Value, json};
 
 /// As `--filter` finds it.
@@ -18,7 +19,7 @@ const BATCHES: usize = 5;
 /// `kernels` (of a plan), `microseconds` (a kernel, from the first call to the end of the last), and
 /// `thread_microseconds` (a kernel, of the device's own thread), where the system tells.
 pub fn measure(device: &Device) -> Result<Value, String> {
-    let x = Tensor::<2>::ones([64, 64], device);
+    let x: Tensor<2> = Numbers::new(2).of(FloatDType::F32, [64, 64], -1.0, 1.0, device);
     let plan = |x: Tensor<2>| {
         // A tensor needs the sum of all of the one before: no two of them fit into one kernel.
         (0..STEPS).fold(x, |x, _| x.clone() - x.clone().sum_dim(0) * 1e-3 - x.sum_dim(1) * 1e-3)
