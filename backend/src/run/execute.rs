@@ -1,6 +1,7 @@
 //! Runs a plan's steps.  Knows buffers and kernels, not what was recorded: failures name the step, and the runner says
 //! which operation that was.
 
+use std::cell::RefMut;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,13 +9,15 @@ use std::time::Instant;
 
 use kiln_lowering::schedule::{Arg, Buf, Gemm, Plan, Sort, Step};
 
-use super::engine::{Checked, Engine, Launch, Ticket};
+use super::engine::{Checked, Engine, Memory, Ticket};
 use super::explain;
 use super::fate::{touched, written};
+use super::gather::{self, Asked, Gather};
 use super::kernels::Kernel;
 use super::machine::Machine;
 use super::memory::Buffer;
 use super::place::Place;
+use super::plans::Ready;
 use super::runner::message_of;
 
 /// A step that failed, and what it says.
@@ -50,17 +53,22 @@ struct Run<'a> {
     slots: Vec<Slot>,
     failures: Vec<Broken>,
     open: Vec<(usize, Ticket)>,
-    params: Vec<u64>,
+    /// Whether work is asked for as a whole.
+    gathers: bool,
+    gather: Gather<'a>,
+    /// What the engine remembers of the plan, if all of its work is asked for at once.
+    memory: Option<RefMut<'a, Memory>>,
 }
 
 /// Runs a plan; `operands` are the graph's inputs, `scalars` its slots.
 pub(super) fn run(
     machine: &'static Machine,
     engine: &dyn Engine,
-    (plan, kernels): (&Plan, &[Result<Kernel, String>]),
+    ready: &Ready,
     operands: &[Option<Place>],
     scalars: &[u64],
 ) -> Outcome {
+    let (plan, timed) = (&ready.plan, explain::wanted());
     let slots = plan
         .buffers
         .values()
@@ -69,12 +77,16 @@ pub(super) fn run(
             failed: None,
         })
         .collect();
-    let (failures, open, params) = (Vec::new(), Vec::new(), Vec::new());
-    let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures, open, params };
+    let (failures, open, gather) = (Vec::new(), Vec::new(), Gather::default());
+    let gathers = engine.gathers() && !timed;
+    let whole = gathers && !plan.steps.iter().any(|s| matches!(s, Step::Sort(_)));
+    let memory = if whole { ready.memory.try_borrow_mut().ok() } else { None };
+    let kernels = &ready.kernels;
+    let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures, open, gathers, gather, memory };
     if let Err(message) = engine.begin() {
         return run.give_up(message);
     }
-    let (timed, mut nanos) = (explain::wanted(), Vec::new());
+    let mut nanos = Vec::new();
     for (number, step) in plan.steps.iter().enumerate() {
         let started = (timed && !matches!(step, Step::Free(_))).then(Instant::now);
         run.step(number, step);
@@ -84,13 +96,17 @@ pub(super) fn run(
         }
         nanos.extend(started.map(|started| (number, started.elapsed().as_nanos() as u64)));
     }
+    run.submit();
     run.finish(nanos)
 }
 
-impl Run<'_> {
-    fn step(&mut self, number: usize, step: &Step) {
+impl<'a> Run<'a> {
+    fn step(&mut self, number: usize, step: &'a Step) {
         if let Step::Free(buf) = step {
-            self.slot(*buf).memory = None;
+            let freed = self.slot(*buf).memory.take();
+            if self.gathers {
+                self.gather.keep(freed);
+            }
             return;
         }
         // Without failures nobody need look what a step touches.
@@ -101,7 +117,7 @@ impl Run<'_> {
         }
         let done = catch_unwind(AssertUnwindSafe(|| match step {
             Step::Launch { program, grid, args, checks, .. } => self.launch(number, (*program, *grid), args, checks),
-            Step::Gemm(gemm) => self.gemm(gemm),
+            Step::Gemm(gemm) => self.gemm(number, gemm),
             Step::Sort(sort) => self.sort(sort),
             Step::Free(_) => Ok(()),
         }));
@@ -129,10 +145,13 @@ impl Run<'_> {
             let data = &self.plan.buffers[buf];
             let bytes =
                 usize::try_from(data.len).ok().and_then(|n| n.checked_mul(data.dtype.bytes())).unwrap_or(usize::MAX);
-            let inherited = data.takes.and_then(|old| self.slot(old).memory.take()).filter(|m| m.len() >= bytes);
-            self.slots[at].memory = Some(match inherited {
+            let mut inherited = data.takes.and_then(|old| self.slot(old).memory.take());
+            if inherited.as_ref().is_some_and(|m| m.len() < bytes) {
+                self.gather.keep(inherited.take());
+            }
+            self.slots[at].memory = Some(match inherited.or_else(|| self.gather.reuse(bytes)) {
                 Some(memory) => memory,
-                None => self.machine.pool.allocate(bytes)?,
+                None => self.allocate(bytes)?,
             });
         }
         match &self.slots[at].memory {
@@ -141,34 +160,78 @@ impl Run<'_> {
         }
     }
 
+    fn address(&mut self, buf: Buf) -> Result<u64, String> {
+        self.memory(buf).map(|memory| memory.address().expose_provenance() as u64)
+    }
+
+    /// Memory from the pool.  What is kept for the rest of the plan goes back where that helps.
+    fn allocate(&mut self, bytes: usize) -> Result<Arc<Buffer>, String> {
+        match self.machine.pool.allocate(bytes) {
+            Err(_) if !self.gather.asked.is_empty() => {
+                self.memory = None;
+                self.submit();
+                self.machine.pool.allocate(bytes)
+            }
+            other => other,
+        }
+    }
+
+    /// Asks for what was gathered.
+    fn submit(&mut self) {
+        let mut gather = std::mem::take(&mut self.gather);
+        if !gather.asked.is_empty() {
+            let memory = self.memory.as_deref_mut();
+            // SAFETY: each thing was gathered where it could have been asked for, and its memory was kept.
+            match unsafe { self.engine.submit(&gather.asked, &gather.words, memory) } {
+                Ok(open) => self.open.extend(open.into_iter().map(|(at, ticket)| (gather.steps[at], ticket))),
+                Err((at, message)) => {
+                    self.failures.push(Broken { step: gather.steps[at], message });
+                    let (plan, cause) = (self.plan, self.failures.len() - 1);
+                    gather.steps[at..].iter().for_each(|&number| self.spoil(&plan.steps[number], cause));
+                }
+            }
+        }
+        gather.clear();
+        self.gather = gather;
+    }
+
     fn launch(
         &mut self,
         step: usize,
         (program, grid): (usize, [u32; 3]),
-        args: &[Arg],
+        args: &'a [Arg],
         checks: &[String],
     ) -> Result<(), String> {
-        let kernels = self.kernels;
-        let kernel = kernels[program].as_ref().map_err(String::clone)?;
-        let mut params = std::mem::take(&mut self.params);
-        params.clear();
+        let kernel = self.kernels[program].as_ref().map_err(String::clone)?;
+        let first = self.gather.words.len();
         for arg in args {
-            params.push(match arg {
-                Arg::Buffer(buf) => self.memory(*buf)?.address().addr() as u64,
+            let word = match arg {
+                Arg::Buffer(buf) => self.address(*buf)?,
                 Arg::Slot(slot) => self.scalars[slot.as_u32() as usize],
                 Arg::Literal(bits) => *bits,
-            });
+            };
+            self.gather.words.push(word);
         }
         self.machine.counters.launches.fetch_add(1, Relaxed);
-        let launch = Launch { plan: self.plan, grid, args, params: &params, checks: !checks.is_empty() };
-        let checked = match grid.contains(&0) {
-            true => Checked::Now(0),
-            // SAFETY: the plan passes a word per parameter; its buffers hold all elements that the program accesses,
-            // are aligned to 64 bytes, and belong to this run alone where they are written.
-            false => unsafe { kernel.launch(&launch)? },
-        };
-        self.params = params;
-        match checked {
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        let params = first..self.gather.words.len();
+        let asked = Asked::Launch { kernel, plan: self.plan, grid, args, params, checks: !checks.is_empty() };
+        self.ask(step, asked, checks)
+    }
+
+    /// Asks for the work of a step, or keeps it until all of it is.
+    fn ask(&mut self, step: usize, asked: Asked<'a>, checks: &[String]) -> Result<(), String> {
+        if self.gathers {
+            self.gather.push(step, asked);
+            return Ok(());
+        }
+        // SAFETY: the plan passes a word per parameter; its buffers hold all elements that the program accesses or the
+        // product names, are aligned to 64 bytes, and belong to this run alone where they are written.
+        let checked = unsafe { gather::ask(self.engine, &asked, &self.gather.words) };
+        self.gather.words.clear();
+        match checked? {
             Checked::Now(0) => Ok(()),
             Checked::Now(code) => Err(meaning(checks, code)),
             Checked::Later(ticket) => {
@@ -184,15 +247,15 @@ impl Run<'_> {
         data.len as usize * data.dtype.bytes()
     }
 
-    fn gemm(&mut self, gemm: &Gemm) -> Result<(), String> {
-        let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| self.memory(m.buffer).map(Arc::clone));
-        let (a, b, c) = (a?, b?, c?);
+    fn gemm(&mut self, step: usize, gemm: &'a Gemm) -> Result<(), String> {
+        let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| self.address(m.buffer));
+        let addresses = [a?, b?, c?];
         self.machine.counters.gemms.fetch_add(1, Relaxed);
-        // SAFETY: the plan's places lie inside its buffers, and the result has a buffer of its own.
-        unsafe { self.engine.product(gemm, [&a, &b, &c]) }
+        self.ask(step, Asked::Product { gemm, addresses }, &[])
     }
 
     fn sort(&mut self, sort: &Sort) -> Result<(), String> {
+        self.submit();
         let [input, output] = [sort.input, sort.output].map(|buf| self.memory(buf).map(Arc::clone));
         // SAFETY: the plan's places lie inside its buffers, and the result has a buffer of its own.
         unsafe { self.engine.sort(sort, &input?, &output?) }

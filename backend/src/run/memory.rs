@@ -86,7 +86,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 /// The block size for `len` bytes: multiples of 64 up to 1024, then sixteen steps an octave.
-fn class(len: usize) -> usize {
+pub(super) fn class(len: usize) -> usize {
     let step = match len {
         0..=1024 => ALIGN,
         _ => (len.next_power_of_two() / 2 / 16).max(ALIGN),
@@ -240,6 +240,17 @@ impl Buffer {
         match &self.home {
             Home::Pool(pool, _) if !pool.is_host() => Some(&*pool.heap),
             _ => None,
+        }
+    }
+
+    /// Makes a block of the pool a fresh one, if nobody else has it.
+    pub(super) fn renew(this: &mut Arc<Buffer>) -> bool {
+        match Arc::get_mut(this) {
+            Some(Buffer { home: Home::Pool(..), shared, .. }) => {
+                *shared.get_mut() = false;
+                true
+            }
+            _ => false,
         }
     }
 

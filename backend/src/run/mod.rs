@@ -10,6 +10,7 @@ mod explain;
 mod failure;
 mod fate;
 mod flight;
+mod gather;
 mod heap;
 mod kernels;
 mod machine;

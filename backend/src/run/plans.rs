@@ -1,6 +1,6 @@
 //! Plans of segments, kept for the next time the same segment comes.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use kiln_lowering::schedule::{InputData, Options, Plan, Step};
 use rustc_hash::FxHashMap;
 
 use super::dump;
+use super::engine::Memory;
 use super::fate::{Sources, sources};
 use super::kernels::{Effort, Kernel, Kernels};
 use crate::inspect::Shape;
@@ -27,6 +28,8 @@ pub(super) struct Ready {
     /// What reports say about it.
     pub(super) shape: Arc<Shape>,
     sources: OnceCell<Vec<Sources>>,
+    /// What the engine remembers of it.
+    pub(super) memory: RefCell<Memory>,
 }
 
 impl Ready {
@@ -83,7 +86,14 @@ impl Plans {
             dump::write(Stage::Tile, &dump::label(program), || program.to_string());
         }
         self.made += 1;
-        let ready = Rc::new(Ready { plan, number: self.made, kernels: found, shape, sources: OnceCell::new() });
+        let ready = Rc::new(Ready {
+            plan,
+            number: self.made,
+            kernels: found,
+            shape,
+            sources: OnceCell::new(),
+            memory: RefCell::default(),
+        });
         let entry = Entry {
             graph: graph.clone(),
             inputs: inputs.to_vec(),

@@ -75,8 +75,7 @@ impl Runner {
             }
             Err(panic) => return self.fail(work, &message_of(&*panic)),
         };
-        let outcome =
-            execute::run(self.machine, &*self.kernels.engine, (&ready.plan, &ready.kernels), operands, &work.scalars);
+        let outcome = execute::run(self.machine, &*self.kernels.engine, &ready, operands, &work.scalars);
         self.report(work, &ready, effort);
         if !outcome.nanos.is_empty() {
             explain::run(ready.number, &outcome.nanos);

@@ -1,5 +1,7 @@
 //! An NVIDIA GPU.  Sorts go through the host, products to cuBLASLt, everything else is kernels.
 
+mod replay;
+
 use std::ptr::NonNull;
 use std::sync::{Arc, Once, OnceLock};
 
@@ -10,10 +12,11 @@ use kiln_lowering::target::nvidia::driver::{self, Device, Shape};
 use kiln_lowering::target::{host, nvidia};
 use kiln_lowering::tile::Program;
 
+use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::{Buffer, Pool, Size};
 use super::super::{sort, warn};
-use super::{Checked, Engine, Kernel, Launch, Mark, Start, Ticket};
+use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Start, Ticket};
 use crate::knobs;
 
 /// Products of at least this many multiplications go to the library: below it a launch costs more than the product, and
@@ -61,7 +64,7 @@ pub(super) fn open(number: usize) -> Result<(Arc<dyn Heap>, Start), String> {
     let spec = spec(facts).ok_or_else(unknown)?;
     let heap = Arc::new(DeviceHeap(Arc::clone(&device)));
     let start = move || -> Box<dyn Engine> {
-        let has_library = device.product_library().is_some();
+        let has_library = driver::has_products();
         if !has_library {
             warn("cuBLASLt (libcublasLt.so.13 or .12) is not on the loader's path: matrix products will be slow");
         }
@@ -205,8 +208,7 @@ impl Engine for Cuda {
         self.device.enter().map_err(text)
     }
 
-    unsafe fn product(&self, gemm: &Gemm, buffers: [&Arc<Buffer>; 3]) -> Result<(), String> {
-        let addresses = buffers.map(|b| b.address().addr() as u64);
+    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
         // SAFETY: as the caller promises.
         unsafe { self.device.product(gemm, addresses) }.map_err(text)
     }
@@ -220,6 +222,17 @@ impl Engine for Cuda {
         // SAFETY: the result has a buffer of its own, as long as the plan's.
         unsafe { sort::run(pool, sort, (from.as_ptr().cast(), from.len() * 8), to.address())? };
         output.fill_from(&to.elements::<u8>()[..bytes])
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    unsafe fn submit(&self, asked: &[Asked<'_>], words: &[u64], memory: Option<&mut Memory>) -> Submitted {
+        // SAFETY: as the caller promises.
+        let whole = memory.and_then(|memory| unsafe { replay::submit(&self.device, asked, words, memory) });
+        // SAFETY: as above.
+        whole.unwrap_or_else(|| unsafe { ask_each(self, asked, words) })
     }
 
     fn mark(&self) -> Result<Option<Mark>, String> {

@@ -12,10 +12,11 @@ use kiln_lowering::spec::Spec;
 use kiln_lowering::tile::Program;
 
 use super::super::blas;
+use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::Buffer;
 use super::host::Host;
-use super::{Checked, Engine, Kernel, Launch, Mark, Start, Ticket};
+use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Start, Ticket};
 
 /// Number of the first CUDA device that is played.
 pub(crate) const FIRST: usize = 9000;
@@ -201,8 +202,8 @@ impl Engine for Delayed {
         self.queue.check()
     }
 
-    unsafe fn product(&self, gemm: &Gemm, buffers: [&Arc<Buffer>; 3]) -> Result<(), String> {
-        let (gemm, at) = (gemm.clone(), buffers.map(|b| Address(b.address().expose_provenance())));
+    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
+        let (gemm, at) = (gemm.clone(), addresses.map(|a| Address(a as usize)));
         self.queue.ask(move || {
             let [a, b, c] = at.map(Address::start);
             // SAFETY: as the caller promises.
@@ -215,6 +216,15 @@ impl Engine for Delayed {
         self.queue.run_all()?;
         // SAFETY: as the caller promises.
         unsafe { self.host.sort(sort, input, output) }
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    unsafe fn submit(&self, asked: &[Asked<'_>], words: &[u64], _: Option<&mut Memory>) -> Submitted {
+        // SAFETY: as the caller promises.
+        unsafe { ask_each(self, asked, words) }
     }
 
     fn mark(&self) -> Result<Option<Mark>, String> {

@@ -83,9 +83,10 @@ impl Engine for Host {
         Some(GEMM_FROM)
     }
 
-    unsafe fn product(&self, gemm: &Gemm, [a, b, c]: [&Arc<Buffer>; 3]) -> Result<(), String> {
+    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
+        let [a, b, c] = addresses.map(|a| a as *mut u8);
         // SAFETY: as the caller promises.
-        unsafe { blas::run(Some(&self.pool), gemm, a.address(), b.address(), c.address()) };
+        unsafe { blas::run(Some(&self.pool), gemm, a, b, c) };
         Ok(())
     }
 

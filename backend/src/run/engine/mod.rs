@@ -11,6 +11,7 @@ pub(crate) mod delayed;
 mod host;
 mod interp;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use kiln_lowering::pipeline::See;
@@ -18,6 +19,7 @@ use kiln_lowering::schedule::{Arg, Gemm, Grain, Plan, Sort};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::tile::Program;
 
+use super::gather::{Asked, Submitted};
 use super::heap::{Heap, HostHeap};
 use super::memory::Buffer;
 use crate::device::KilnDevice;
@@ -51,7 +53,7 @@ pub(super) struct Launch<'a> {
 }
 
 /// A program that can be launched.
-pub(super) trait Kernel: Send + Sync {
+pub(super) trait Kernel: Any + Send + Sync {
     /// Has it run.
     ///
     /// # Safety
@@ -60,6 +62,9 @@ pub(super) trait Kernel: Send + Sync {
     /// holds all elements that the program accesses, aligned to 64, which belongs to this run alone where it is written.
     unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Checked, String>;
 }
+
+/// What an engine remembers of a plan.
+pub(super) type Memory = Option<Box<dyn Any>>;
 
 /// A machine that runs plans.
 pub(super) trait Engine: Send + Sync {
@@ -98,12 +103,13 @@ pub(super) trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Has the library compute a product of buffers: factors, then the result.
+    /// Has the library compute a product.
     ///
     /// # Safety
     ///
-    /// The plan's places lie inside the buffers, and the result has a buffer of its own.
-    unsafe fn product(&self, gemm: &Gemm, buffers: [&Arc<Buffer>; 3]) -> Result<(), String>;
+    /// The addresses are those of the buffers of both factors and of the result; the plan's places lie inside them, and
+    /// the result has a buffer of its own.
+    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String>;
 
     /// Sorts a buffer into another.
     ///
@@ -111,6 +117,21 @@ pub(super) trait Engine: Send + Sync {
     ///
     /// The result has a buffer of its own, which holds it.
     unsafe fn sort(&self, sort: &Sort, input: &Arc<Buffer>, output: &Arc<Buffer>) -> Result<(), String>;
+
+    /// Whether a plan's work is better asked for as a whole.
+    fn gathers(&self) -> bool {
+        false
+    }
+
+    /// Asks for work as a whole.  `memory` is that of the plan, for what makes it faster when it comes again; there is
+    /// none where the work is only a part of the plan's.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Kernel::launch`] and [`Engine::product`].
+    unsafe fn submit(&self, _asked: &[Asked<'_>], _words: &[u64], _memory: Option<&mut Memory>) -> Submitted {
+        unreachable!("this machine is asked for one thing after another")
+    }
 
     /// Marks what was asked for so far; nothing where it is done already.
     fn mark(&self) -> Result<Option<Mark>, String> {

@@ -5,6 +5,7 @@
 //! memory may be handed to new work as soon as all work that uses it has been asked for, and nobody waits for the device
 //! but who reads.
 
+mod graph;
 mod matrices;
 mod memory;
 mod module;
@@ -17,12 +18,14 @@ use std::sync::{Mutex, OnceLock};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 
+pub use graph::{Graph, Work};
 pub use matrices::takes;
 use memory::Staging;
 pub use module::{Kernel, Shape};
 pub use order::{Mark, Ticket};
 use order::{Marks, Words};
 use product::Library;
+pub use product::has_products;
 
 /// Why the driver did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,11 +104,17 @@ impl Facts {
     }
 }
 
+/// A stream as a value of its own.
+#[derive(Clone, Copy)]
+struct Side(sys::CUstream);
+
 /// A device that was opened.
 pub struct Device {
     number: usize,
     context: sys::CUcontext,
     stream: sys::CUstream,
+    /// A stream that only records.
+    side: OnceLock<Side>,
     facts: Facts,
     /// The error after which nothing works any more.
     stopped: OnceLock<String>,
@@ -145,19 +154,23 @@ fn check(call: &'static str, code: CUresult) -> Result<(), Error> {
     }
 }
 
+/// Whether a library is there, which then stays loaded: the one that cudarc finds.
+fn is_there(library: &str) -> bool {
+    let names = cudarc::get_lib_name_candidates(library);
+    // SAFETY: loading runs the library's initialisers, which ask nothing of the program.
+    names.iter().any(|name| unsafe { libloading::Library::new(name) }.map(std::mem::forget).is_ok())
+}
+
 /// Starts the driver, once.
 fn initialise() -> Result<(), Error> {
     static STARTED: OnceLock<Result<(), Error>> = OnceLock::new();
     STARTED
         .get_or_init(|| {
-            // SAFETY: loading the driver's library runs its initialisers, which ask nothing of the program; `cuInit` may
-            // be called at any time.
-            unsafe {
-                if !sys::is_culib_present() {
-                    return Err(Error::NoDriver);
-                }
-                check("cuInit", sys::cuInit(0))
+            if !is_there("cuda") {
+                return Err(Error::NoDriver);
             }
+            // SAFETY: may be called at any time.
+            check("cuInit", unsafe { sys::cuInit(0) })
         })
         .clone()
 }
@@ -254,6 +267,7 @@ impl Device {
             number,
             context,
             stream,
+            side: OnceLock::new(),
             facts,
             stopped: OnceLock::new(),
             uploads: Mutex::default(),
@@ -280,6 +294,18 @@ impl Device {
         }
         // SAFETY: the context lives as long as the process.
         self.check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })
+    }
+
+    /// The stream that only records.
+    fn side(&self) -> Result<sys::CUstream, Error> {
+        if let Some(Side(stream)) = self.side.get() {
+            return Ok(*stream);
+        }
+        let mut stream = std::ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the driver writes the handle on success.
+        self.check("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut stream, flags) })?;
+        Ok(self.side.get_or_init(|| Side(stream)).0)
     }
 
     /// Whether a call did what it should.  Errors after which the context is dead are kept.

@@ -155,33 +155,60 @@ impl Device {
     /// the address of device memory that holds all elements that the programs access and that nobody else uses until
     /// they have run (what is only read may be read by others).
     pub unsafe fn launch(&self, kernel: &Kernel, grid: [u32; 3], params: &[u64], status: u64) -> Result<(), Error> {
-        let shape = &kernel.0.shape;
+        // SAFETY: as the caller promises.
+        unsafe { self.launch_on(self.stream, kernel, grid, params, status) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Device::launch`], in the order of a stream.
+    pub(super) unsafe fn launch_on(
+        &self,
+        stream: sys::CUstream,
+        kernel: &Kernel,
+        grid: [u32; 3],
+        params: &[u64],
+        status: u64,
+    ) -> Result<(), Error> {
+        let shape = kernel.shape();
         let [x, y, z] = grid;
         if y > GRID || z > GRID {
             return Err(Error::Grid(grid));
         }
-        // The driver reads as many bytes of a value as the parameter has: the first four of the grid's numbers.
-        let last = [status, u64::from(x), u64::from(y), u64::from(z)];
-        let mut values: SmallVec<[*mut c_void; 64]> = SmallVec::new();
-        values.extend(params.iter().chain(&last).map(|word| ptr::from_ref(word).cast_mut().cast()));
+        let (blocks, none) = (x.div_ceil(shape.programs), ptr::null_mut());
         // SAFETY: as the caller promises; the driver copies the values before it returns.
-        let code = unsafe {
-            sys::cuLaunchKernel(
-                kernel.0.function,
-                x.div_ceil(shape.programs),
-                y,
-                z,
-                shape.threads,
-                1,
-                1,
-                shape.shared,
-                self.stream,
-                values.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        };
+        let code = with_values(params, status, grid, |values| unsafe {
+            let (threads, shared) = (shape.threads, shape.shared);
+            sys::cuLaunchKernel(kernel.function(), blocks, y, z, threads, 1, 1, shared, stream, values, none)
+        });
         self.check("cuLaunchKernel", code)
     }
+}
+
+impl Kernel {
+    /// How it is launched.
+    pub(super) fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+
+    /// The driver's name of it.
+    pub(super) fn function(&self) -> sys::CUfunction {
+        self.0.function
+    }
+}
+
+/// Calls `f` with what the driver takes a kernel's parameters from: the address of each.
+pub(super) fn with_values<T>(
+    params: &[u64],
+    status: u64,
+    [x, y, z]: [u32; 3],
+    f: impl FnOnce(*mut *mut c_void) -> T,
+) -> T {
+    // The driver reads as many bytes of a value as the parameter has: the first four of the grid's numbers.
+    let last = [status, u64::from(x), u64::from(y), u64::from(z)];
+    let mut values: SmallVec<[*mut c_void; 64]> = SmallVec::new();
+    values.extend(params.iter().chain(&last).map(|word| ptr::from_ref(word).cast_mut().cast()));
+    f(values.as_mut_ptr())
 }
 
 fn refused(symbol: &str, what: String, log: &Log) -> Error {

@@ -70,7 +70,7 @@ impl Words {
     fn fetch(&mut self, device: &Device) -> Result<(), Error> {
         let mut lent = std::mem::take(&mut self.lent);
         lent.sort_unstable();
-        for run in lent.chunk_by(|a, b| a + 1 == *b && *b as usize % WORDS != 0) {
+        for run in lent.chunk_by(|a, b| a + 1 == *b && !(*b as usize).is_multiple_of(WORDS)) {
             let (copy, word) = self.at(run[0]);
             // SAFETY: a run lies in one block here and there; the copies are read after the next mark only.
             let code = unsafe { sys::cuMemcpyDtoHAsync_v2(copy.as_ptr().cast(), word, 8 * run.len(), device.stream) };

@@ -5,14 +5,15 @@
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::cublaslt::sys::{self, cublasLtMatmulDescAttributes_t as Desc, cublasStatus_t as Status};
 use cudarc::cublaslt::sys::{cublasLtMatmulPreferenceAttributes_t as Wish, cublasLtMatrixLayoutAttribute_t as Lay};
+use cudarc::driver::sys::CUstream;
 use rustc_hash::FxHashMap;
 
 use super::matrices::{Call, Side};
-use super::{Device, Error};
+use super::{Device, Error, is_there};
 use crate::dtype::DType;
 use crate::schedule::Gemm;
 
@@ -83,16 +84,21 @@ fn check(call: &'static str, status: Status) -> Result<(), Error> {
     }
 }
 
+/// Whether cuBLASLt is on the loader's path; it then stays loaded.
+pub fn has_products() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| is_there("cublasLt"))
+}
+
 impl Library {
     /// Opens the library for a device that this thread has entered.
     fn open(device: &Device) -> Option<Library> {
+        if !has_products() {
+            return None;
+        }
         let mut handle = MaybeUninit::uninit();
-        // SAFETY: loading the library runs its initialisers, which ask nothing of the program; the handle is written on
-        // success, and only then read.
+        // SAFETY: the library is there; the handle is written on success, and only then read.
         let handle = unsafe {
-            if !sys::is_culib_present() {
-                return None;
-            }
             check("cublasLtCreate", sys::cublasLtCreate(handle.as_mut_ptr())).ok()?;
             handle.assume_init()
         };
@@ -225,6 +231,14 @@ impl Device {
     /// The thread has entered the device; the addresses are those of the product's buffers, which hold all elements that
     /// it names, and nobody else uses the result until it is there.
     pub unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        unsafe { self.product_on(self.stream, gemm, addresses) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Device::product`], in the order of a stream.
+    pub(super) unsafe fn product_on(&self, stream: CUstream, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), Error> {
         let none = |what: &str| Error::Call { call: "cublasLtMatmul", what: what.into() };
         let library = self.library().ok_or_else(|| none("there is no cuBLASLt"))?;
         let call = Call::of(gemm).ok_or_else(|| none("the operands lie in no way that the library knows"))?;
@@ -263,44 +277,50 @@ impl Device {
                 rest /= n;
             }
             // SAFETY: as the caller promises; `side` found leading distances that describe the matrices.
-            unsafe { self.multiply(library, gemm.dtype, ready, at)? };
+            unsafe { multiply(stream, library, gemm.dtype, ready, at)? };
         }
         Ok(())
     }
+}
 
-    /// # Safety
-    ///
-    /// As for [`Device::product`], of one call of the library.
-    unsafe fn multiply(&self, library: &Library, dtype: DType, ready: &Prepared, at: [u64; 3]) -> Result<(), Error> {
-        let [x, y, z] = at.map(|address| std::ptr::without_provenance_mut::<c_void>(address as usize));
-        // The factors of the sum and of what the result held, in the type that sums are formed in.
-        let (wide, narrow) = ([1f64, 0.0], [1f32, 0.0]);
-        let [one, zero]: [*const c_void; 2] = match dtype {
-            DType::F64 => [(&raw const wide[0]).cast(), (&raw const wide[1]).cast()],
-            _ => [(&raw const narrow[0]).cast(), (&raw const narrow[1]).cast()],
-        };
-        let [dx, dy, dz] = ready.layouts;
-        // SAFETY: as the caller promises; the workspace serves one call after another, on one stream.
-        let status = unsafe {
-            sys::cublasLtMatmul(
-                library.handle,
-                ready.desc,
-                one,
-                x,
-                dx,
-                y,
-                dy,
-                zero,
-                z,
-                dz,
-                z,
-                dz,
-                &ready.algorithm,
-                std::ptr::without_provenance_mut(library.workspace as usize),
-                WORKSPACE,
-                self.stream.cast(),
-            )
-        };
-        check("cublasLtMatmul", status)
-    }
+/// # Safety
+///
+/// As for [`Device::product`], of one call of the library.
+unsafe fn multiply(
+    stream: CUstream,
+    library: &Library,
+    dtype: DType,
+    ready: &Prepared,
+    at: [u64; 3],
+) -> Result<(), Error> {
+    let [x, y, z] = at.map(|address| std::ptr::without_provenance_mut::<c_void>(address as usize));
+    // The factors of the sum and of what the result held, in the type that sums are formed in.
+    let (wide, narrow) = ([1f64, 0.0], [1f32, 0.0]);
+    let [one, zero]: [*const c_void; 2] = match dtype {
+        DType::F64 => [(&raw const wide[0]).cast(), (&raw const wide[1]).cast()],
+        _ => [(&raw const narrow[0]).cast(), (&raw const narrow[1]).cast()],
+    };
+    let [dx, dy, dz] = ready.layouts;
+    // SAFETY: as the caller promises; the workspace serves one call after another, on one stream.
+    let status = unsafe {
+        sys::cublasLtMatmul(
+            library.handle,
+            ready.desc,
+            one,
+            x,
+            dx,
+            y,
+            dy,
+            zero,
+            z,
+            dz,
+            z,
+            dz,
+            &ready.algorithm,
+            std::ptr::without_provenance_mut(library.workspace as usize),
+            WORKSPACE,
+            stream.cast(),
+        )
+    };
+    check("cublasLtMatmul", status)
 }
