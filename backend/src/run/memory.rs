@@ -130,7 +130,12 @@ impl Pool {
         }
         let size = class(len);
         let mut state = self.lock();
-        let found = state.free.get_mut(&size).and_then(Vec::pop);
+        let found = state.free.get_mut(&size).and_then(|blocks| match self.is_host() {
+            // The last to come back may still be in a cache.
+            true => blocks.pop(),
+            // The same one each time that the same are free: work that comes again is then the same to the last address.
+            false => (0..blocks.len()).min_by_key(|&i| blocks[i].0).map(|i| blocks.swap_remove(i)),
+        });
         let block = match found {
             Some(block) => {
                 state.usage.kept -= size as u64;
