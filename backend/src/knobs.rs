@@ -27,7 +27,8 @@ pub const KILN_MEMORY_LIMIT: &str = "KILN_MEMORY_LIMIT";
 pub const KILN_STATS: &str = "KILN_STATS";
 /// Number of recorded operations after which work is handed to the device; 256 if unset.
 pub const KILN_SEGMENT_OPS: &str = "KILN_SEGMENT_OPS";
-/// Bytes of operands that recorded work may hold before it is handed to the device; 1G if unset.
+/// Bytes of operands that recorded work may hold before it is handed to the device; if unset a sixteenth of a GPU's
+/// memory, 1G elsewhere.
 pub const KILN_SEGMENT_BYTES: &str = "KILN_SEGMENT_BYTES";
 
 /// How closely results follow the unfused ones.
@@ -37,7 +38,7 @@ pub enum Numerics {
     Strict,
     /// Bit for bit, but recognised composites round once.
     Default,
-    /// Chains may stay in f32 and contract.
+    /// Chains may stay in f32 and contract; products on a GPU may round factors of f32 to tf32.
     Fast,
 }
 
@@ -99,7 +100,7 @@ pub struct Knobs {
     /// [`KILN_SEGMENT_OPS`].
     pub segment_ops: usize,
     /// [`KILN_SEGMENT_BYTES`].
-    pub segment_bytes: u64,
+    pub segment_bytes: Option<u64>,
 }
 
 /// The knobs of this process.
@@ -138,7 +139,7 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
         memory_limit: parse(&var, KILN_MEMORY_LIMIT, "bytes, as in 512M or 4G", bytes)?,
         stats: var(KILN_STATS).map(PathBuf::from),
         segment_ops: parse(&var, KILN_SEGMENT_OPS, "a number from 1", count)?.unwrap_or(256),
-        segment_bytes: parse(&var, KILN_SEGMENT_BYTES, "bytes, as in 512M or 4G", bytes)?.unwrap_or(1 << 30),
+        segment_bytes: parse(&var, KILN_SEGMENT_BYTES, "bytes, as in 512M or 4G", bytes)?,
     })
 }
 

@@ -84,7 +84,7 @@ impl Segment {
             hasher: FxHasher::default(),
             hashed: 0,
             bytes: 0,
-            look_at: crate::knobs::get().segment_bytes,
+            look_at: machine.segment_bytes,
             recent: 0,
         }
     }
@@ -170,7 +170,7 @@ impl Segment {
 
     /// Whether operands that only this segment keeps alive take much memory.
     fn holds_much(&mut self) -> bool {
-        let limit = crate::knobs::get().segment_bytes;
+        let limit = self.machine.segment_bytes;
         self.look_at = self.bytes + limit / 4;
         let own = self.operands.iter().filter(|t| t.value.holders.load(Acquire) == 1);
         let held: u64 =

@@ -80,6 +80,8 @@ pub(crate) struct Machine {
     pub(crate) pool: Arc<Pool>,
     pub(crate) random: Mutex<Generator>,
     pub(crate) counters: Counters,
+    /// Bytes of operands that recorded work may hold.
+    pub(crate) segment_bytes: u64,
     /// Set at the end of the process: what is still in the queue is left undone.
     halted: AtomicBool,
     queue: SyncSender<Message>,
@@ -114,6 +116,7 @@ impl Machine {
         let (queue, inbox) = sync_channel(QUEUE);
         let machine: &'static Machine = Box::leak(Box::new(Machine {
             device,
+            segment_bytes: knobs.segment_bytes.or_else(|| Some(heap.size()? / 16)).unwrap_or(1 << 30),
             pool: Pool::of(heap, knobs.memory_limit),
             random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),

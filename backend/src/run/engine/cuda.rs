@@ -17,7 +17,7 @@ use super::super::heap::{Heap, HostHeap};
 use super::super::memory::{Buffer, Pool, Size};
 use super::super::{sort, warn};
 use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Start, Ticket};
-use crate::knobs;
+use crate::knobs::{self, Numerics};
 
 /// Products of at least this many multiplications go to the library: below it a launch costs more than the product, and
 /// a kernel may do its neighbours' work too.
@@ -57,7 +57,8 @@ fn spec(facts: &driver::Facts) -> Option<Spec> {
 
 /// Opens a GPU.
 pub(super) fn open(number: usize) -> Result<(Arc<dyn Heap>, Start), String> {
-    let device = Arc::new(Device::open(number).map_err(text)?);
+    let fast = knobs::get().numerics == Numerics::Fast;
+    let device = Arc::new(Device::open(number).map_err(text)?.with_tf32(fast));
     let facts = device.facts();
     let (major, minor) = facts.capability;
     let unknown = || format!("{} has compute capability {major}.{minor}, Kiln wants 8.0 or later", facts.name);

@@ -123,6 +123,8 @@ pub struct Device {
     marks: Mutex<Marks>,
     words: Mutex<Words>,
     library: OnceLock<Option<Library>>,
+    /// Whether products may round factors of f32 to tf32.
+    rounds: bool,
 }
 
 // SAFETY: the driver's handles may be used by any thread in whose context they are, which `enter` sees to; what changes
@@ -275,7 +277,13 @@ impl Device {
             marks: Mutex::default(),
             words: Mutex::default(),
             library: OnceLock::new(),
+            rounds: false,
         })
+    }
+
+    /// The same, with products that may round factors of f32 to tf32: 10 bits of mantissa, several times as fast.
+    pub fn with_tf32(self, rounds: bool) -> Device {
+        Device { rounds, ..self }
     }
 
     /// What is known of it.

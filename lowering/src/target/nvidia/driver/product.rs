@@ -1,6 +1,6 @@
 //! Matrix products by cuBLASLt, which is found at run time: one that a system has, or any on the loader's path.
 //!
-//! Sums are formed in f32 (f64 for f64), and work is split over them only in ways that do not depend on which part is done
+//! Sums are formed in f32 (f64 for f64), of factors as they are unless the device was told otherwise; work is split over them only in ways that do not depend on which part is done
 //! first.
 
 use std::ffi::c_void;
@@ -45,6 +45,8 @@ struct Class {
     dtype: DType,
     sides: [Side; 3],
     batch: u64,
+    /// Whether factors may be rounded to tf32.
+    rounded: bool,
     /// Logarithms of the addresses' alignments, in bytes.
     aligned: [u32; 3],
 }
@@ -119,6 +121,7 @@ impl Prepared {
     fn new(library: &Library, class: &Class) -> Result<Prepared, Error> {
         let (compute, scale) = match class.dtype {
             DType::F64 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_64F, kind(DType::F64)),
+            DType::F32 if class.rounded => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, kind(DType::F32)),
             _ => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, kind(DType::F32)),
         };
         let mut desc = MaybeUninit::uninit();
@@ -256,7 +259,14 @@ impl Device {
             (0..3).for_each(|i| bits[i] |= (steps[i] * bytes[i] as i64) as u64);
         }
         let aligned = bits.map(u64::trailing_zeros);
-        let class = Class { from: gemm.from, dtype: gemm.dtype, sides: call.sides, batch: call.batch, aligned };
+        let class = Class {
+            from: gemm.from,
+            dtype: gemm.dtype,
+            sides: call.sides,
+            batch: call.batch,
+            rounded: self.rounds,
+            aligned,
+        };
         let mut prepared = library.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if !prepared.contains_key(&class) {
             if prepared.len() >= KEPT {
