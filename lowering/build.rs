@@ -2,7 +2,7 @@
 //! choice between the two is not additive, and where LLVM is missing it cannot say how to get it.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The version that this crate is written against.
@@ -45,26 +45,39 @@ fn main() {
             link(flag.strip_prefix("-l").unwrap_or_else(|| bare(flag.rsplit('/').next().unwrap_or(flag))));
         }
         link(if cfg!(target_vendor = "apple") { "c++" } else { "stdc++" });
+        // The bindings ask for it, as LLVM's interpreter does, whatever `llvm-config` says.
+        if let Some(path) = archive("ffi") {
+            drop(keep(&path));
+        }
     }
 }
 
-/// Parts of the C library, which is the system's own: never linked into the binary.
-const OF_THE_SYSTEM: &[&str] = &["m", "dl", "rt", "pthread"];
+/// Libraries that the binary may not find where it runs.  Those of the C library are the system's own, and what LLVM only
+/// mentions (Z3, XML) the linker leaves out.
+const ARCHIVES: &[&str] = &["z", "zstd", "stdc++"];
 
-/// Links a library that LLVM's archives need: its archive where the C compiler knows one, so that the library may be
-/// missing where the binary runs.
+/// Links a library that LLVM needs: its archive where the C compiler knows one.
 fn link(name: &str) {
-    let archive = Command::new("cc").arg(format!("-print-file-name=lib{name}.a")).output().ok();
-    // What is not found comes back as it was.
-    let path = archive.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
-    match path.filter(|path| path.is_absolute() && path.exists() && !OF_THE_SYSTEM.contains(&name)) {
-        Some(path) => {
-            let folder = path.parent().unwrap_or(&path);
-            println!("cargo:rustc-link-search=native={}", folder.display());
-            println!("cargo:rustc-link-lib=static={name}");
-        }
-        None => println!("cargo:rustc-link-lib={name}"),
+    match archive(name).filter(|_| ARCHIVES.contains(&name)) {
+        Some(path) if keep(&path).is_ok() => println!("cargo:rustc-link-lib=static={name}"),
+        _ => println!("cargo:rustc-link-lib={name}"),
     }
+}
+
+/// Where the C compiler finds the archive of a library; what is not found comes back as it was.
+fn archive(name: &str) -> Option<PathBuf> {
+    let output = Command::new("cc").arg(format!("-print-file-name=lib{name}.a")).output().ok()?;
+    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    (path.is_absolute() && path.exists()).then_some(path)
+}
+
+/// Puts an archive into a folder of our own, where the linker looks first and sees no shared library beside it: other
+/// crates ask for some of these by name alone.
+fn keep(archive: &Path) -> std::io::Result<()> {
+    let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    std::fs::copy(archive, folder.join(archive.file_name().unwrap_or_default()))?;
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    Ok(())
 }
 
 /// Programs to try, in order.  A prefix that is given is the only place looked at.

@@ -1,28 +1,74 @@
 //! Machines that programs are compiled for, whether this computer has them or not.
 
-use kiln_lowering::target::nvidia;
+use kiln_lowering::target::amd::{self, Linker};
+use kiln_lowering::target::{Error, nvidia};
 use kiln_lowering::tile::Program;
 
 /// The version of PTX that is written where no driver says which it takes.
 const PTX: u32 = 86;
 
+/// Code that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Bytes of memory that each thread has for what its registers do not hold.
+    pub private: u32,
+}
+
+/// Why there is no code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// This computer lacks a tool.
+    Tool(String),
+    /// The compiler's words.
+    Refused(String),
+}
+
 /// Something that programs are compiled for.
 pub struct Assembler {
     /// The machine, as LLVM calls it.
     pub name: &'static str,
-    /// Compiles a program; the error is the compiler's.
-    pub assemble: fn(&str, &Program) -> Result<(), String>,
+    compile: fn(&str, &Program) -> Result<Code, Error>,
 }
 
 /// Every machine.
-pub const ASSEMBLERS: &[Assembler] =
-    &[Assembler { name: "sm_80", assemble: to_ptx }, Assembler { name: "sm_90a", assemble: to_ptx }];
+pub const ASSEMBLERS: &[Assembler] = &[
+    Assembler { name: "sm_80", compile: ptx },
+    Assembler { name: "sm_90a", compile: ptx },
+    Assembler { name: "gfx90a", compile: code_object },
+    Assembler { name: "gfx942", compile: code_object },
+    Assembler { name: "gfx1100", compile: code_object },
+    Assembler { name: "gfx1201", compile: code_object },
+];
 
-fn to_ptx(name: &str, program: &Program) -> Result<(), String> {
-    let spec = nvidia::spec(name, PTX).ok_or("there is no row for it")?;
-    let object = nvidia::Compiler::new(&spec).compile(program, &mut |_, _| {}).map_err(|error| error.to_string())?;
-    match object.ptx.contains(&object.symbol) {
-        true => Ok(()),
-        false => Err(format!("the code lacks {}", object.symbol)),
+impl Assembler {
+    /// Compiles a program.
+    pub fn assemble(&self, program: &Program) -> Result<Code, Missed> {
+        (self.compile)(self.name, program).map_err(|error| match error {
+            Error::NoLinker(_) => Missed::Tool("no ld.lld".into()),
+            other => Missed::Refused(other.to_string()),
+        })
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::Machine(name.into(), "there is no row for it".into())
+}
+
+fn ptx(name: &str, program: &Program) -> Result<Code, Error> {
+    let spec = nvidia::spec(name, PTX).ok_or_else(|| unknown(name))?;
+    let object = nvidia::Compiler::new(&spec).compile(program, &mut |_, _| {})?;
+    // `.local .align 8 .b8 __local_depot0[16];`
+    let bytes = |line: &str| line.split_once('[')?.1.split_once(']')?.0.parse::<u32>().ok();
+    let local = object.ptx.lines().filter(|line| line.trim_start().starts_with(".local"));
+    Ok(Code { private: local.filter_map(bytes).sum() })
+}
+
+fn code_object(name: &str, program: &Program) -> Result<Code, Error> {
+    let spec = amd::spec(name).ok_or_else(|| unknown(name))?;
+    let object = amd::Compiler::new(&spec, Linker::new(None)).compile(program, &mut |_, _| {})?;
+    let kernel = object.kernel().map_err(|error| Error::Foreign(error.to_string()))?;
+    match kernel.wavefront == spec.lanes {
+        true => Ok(Code { private: kernel.private_bytes }),
+        false => Err(Error::Foreign(format!("{}: waves of {} lanes", program.name, kernel.wavefront))),
     }
 }

@@ -25,11 +25,13 @@ pub struct Setting {
     pub seed: u64,
     /// Whether products go to the library, which keeps its own order of sums.
     pub library: bool,
+    /// How plans are cut.
+    pub grain: Grain,
 }
 
 impl Default for Setting {
     fn default() -> Setting {
-        Setting { lay: Lay::Dense, seed: 0, library: false }
+        Setting { lay: Lay::Dense, seed: 0, library: false, grain: targets::FOR_VECTORS }
     }
 }
 
@@ -47,7 +49,7 @@ impl Setting {
         let inputs: Vec<Laid> = case.inputs.iter().map(|input| lay(input, self.lay, &mut draws)).collect();
         let data: Vec<_> = inputs.iter().map(|laid| laid.data.clone()).collect();
         let gemm_from = self.library.then_some(1);
-        let planned = plan(graph, &data, &Options { fuse, gemm_from, grain: Grain::of_vectors(4) });
+        let planned = plan(graph, &data, &Options { fuse, gemm_from, grain: self.grain });
         let outputs: Vec<&NodeData> = graph.outputs.iter().map(|&n| &graph.nodes[n]).collect();
         execute(&planned, &inputs, &case.slots, &outputs, machine)
     }
@@ -61,7 +63,8 @@ pub fn check(case: &Case, setting: &Setting) -> Result<(), String> {
     let mut every = case.graph.clone();
     every.outputs = every.nodes.keys().collect();
     let mut before: Option<(&str, Vec<Array>)> = None;
-    for (name, machine) in targets::present() {
+    for (target, machine) in targets::present() {
+        let (name, setting) = (target.name, Setting { grain: target.grain, ..setting.clone() });
         let values = setting.run(case, &every, true, machine).map_err(|e| format!("on {name}: {e}"))?;
         match &before {
             None => against_oracle(case, &values).map_err(|e| format!("on {name}, against the oracle: {e}"))?,

@@ -4,6 +4,7 @@ mod host;
 mod interp;
 mod nvidia;
 
+use kiln_lowering::schedule::Grain;
 use kiln_lowering::tile::Program;
 
 /// What a launch passes for a parameter.
@@ -24,19 +25,26 @@ pub trait Machine: Sync {
 pub struct Target {
     /// As it is printed in reports.
     pub name: &'static str,
+    /// How plans for it are cut, which changes no bit of a result.
+    pub grain: Grain,
     /// The machine, where this computer has it.
     pub machine: fn() -> Option<&'static dyn Machine>,
 }
 
+/// As for a processor of four threads.
+pub const FOR_VECTORS: Grain = Grain::of_vectors(4);
+/// As for a GPU of some hundred multiprocessors.
+pub const FOR_THREADS: Grain = Grain::of_threads(8192);
+
 /// Every target, each after the one that it is compared with.
 pub const TARGETS: &[Target] = &[
-    Target { name: "interp without passes", machine: || Some(&interp::PLAIN) },
-    Target { name: "interp", machine: || Some(&interp::REWRITTEN) },
-    Target { name: "host", machine: || host::machine() },
-    Target { name: "nvidia", machine: || nvidia::machine() },
+    Target { name: "interp without passes", grain: FOR_VECTORS, machine: || Some(&interp::PLAIN) },
+    Target { name: "interp", grain: FOR_VECTORS, machine: || Some(&interp::REWRITTEN) },
+    Target { name: "host", grain: FOR_VECTORS, machine: || host::machine() },
+    Target { name: "nvidia", grain: FOR_THREADS, machine: || nvidia::machine() },
 ];
 
 /// The targets that this computer has, with their machines.
-pub fn present() -> impl Iterator<Item = (&'static str, &'static dyn Machine)> {
-    TARGETS.iter().filter_map(|target| Some((target.name, (target.machine)()?)))
+pub fn present() -> impl Iterator<Item = (&'static Target, &'static dyn Machine)> {
+    TARGETS.iter().filter_map(|target| Some((target, (target.machine)()?)))
 }

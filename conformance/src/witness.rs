@@ -8,7 +8,7 @@ use kiln_lowering::DType;
 use kiln_lowering::graph::number;
 use kiln_lowering::tile::{ParamKind, Program};
 
-use crate::assemble::ASSEMBLERS;
+use crate::assemble::{ASSEMBLERS, Missed};
 use crate::targets::{self, Argument, Machine};
 
 /// What became of a kernel on a target.
@@ -22,8 +22,17 @@ pub enum Outcome {
     Differs(String),
     /// Compiled, and not run for want of a device.
     Assembled,
-    /// Neither.
+    /// Not even that, for want of a tool.
+    Skipped(String),
+    /// The compiler or the machine refused it.
     Failed(String),
+}
+
+impl Outcome {
+    /// Whether nothing is wrong with it.
+    pub fn is_well(&self) -> bool {
+        matches!(self, Outcome::Equal | Outcome::Assembled | Outcome::Skipped(_))
+    }
 }
 
 /// A kernel on all targets.
@@ -39,7 +48,7 @@ pub struct Finding {
 
 /// Names of the columns: the targets that this computer has, and the machines that are only compiled for.
 pub fn columns() -> Vec<&'static str> {
-    targets::present().map(|(name, _)| name).chain(ASSEMBLERS.iter().map(|assembler| assembler.name)).collect()
+    targets::present().map(|(target, _)| target.name).chain(ASSEMBLERS.iter().map(|assembler| assembler.name)).collect()
 }
 
 /// Collects findings, one a kernel.
@@ -98,9 +107,10 @@ impl Machine for Hearing<'_> {
                 }
             }
         });
-        let assembled = ASSEMBLERS.iter().map(|assembler| match (assembler.assemble)(assembler.name, program) {
-            Ok(()) => Outcome::Assembled,
-            Err(error) => Outcome::Failed(error),
+        let assembled = ASSEMBLERS.iter().map(|assembler| match assembler.assemble(program) {
+            Ok(_) => Outcome::Assembled,
+            Err(Missed::Tool(what)) => Outcome::Skipped(what),
+            Err(Missed::Refused(error)) => Outcome::Failed(error),
         });
         let outcomes = on_targets.chain(assembled).collect();
         let finding = Finding { case: self.case.to_owned(), kernel: program.name.clone(), outcomes };
@@ -245,7 +255,7 @@ mod tests {
         for finding in &findings {
             assert_eq!(finding.outcomes.len(), columns().len());
             for (column, outcome) in columns().iter().zip(&finding.outcomes) {
-                assert!(matches!(outcome, Outcome::Equal | Outcome::Assembled), "{column}: {finding:?}");
+                assert!(outcome.is_well(), "{column}: {finding:?}");
             }
         }
     }

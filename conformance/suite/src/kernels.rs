@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_conformance::{graphs, tables};
+use kiln_lowering::dtype::Class;
 use kiln_lowering::graph::arbitrary::{Case, Draws, Fill, Wishes, case, fill};
 use kiln_lowering::graph::{Graph, Node, Op};
 
@@ -25,13 +26,29 @@ pub const TASKS: &[Task] = &[("programs", run_programs)];
 ///
 /// If the programs could not be recorded.
 pub fn cases() -> Result<Vec<(String, Case)>, String> {
+    let mut all = of_tables();
+    all.extend(of_graphs()?);
+    all.extend(of_programs()?);
+    Ok(all)
+}
+
+/// Every row on every type and kind of operand.
+pub fn of_tables() -> Vec<(String, Case)> {
     let mut all = tables::every_pointwise();
     all.extend(tables::every_reduction(LENGTHS));
-    all.extend(GRAPHS.map(|seed| (format!("graph {seed}"), case(seed, &Wishes::default()))));
+    all
+}
+
+/// Generated graphs, and those in files.
+///
+/// # Errors
+///
+/// If a file holds no graph.
+pub fn of_graphs() -> Result<Vec<(String, Case)>, String> {
+    let mut all: Vec<_> = GRAPHS.map(|seed| (format!("graph {seed}"), case(seed, &Wishes::default()))).collect();
     for &(name, text) in graphs::FILES {
         all.push((name.to_owned(), of_graph(text.parse().map_err(|error| format!("{name}:{error}"))?)));
     }
-    all.extend(recorded()?);
     Ok(all)
 }
 
@@ -45,7 +62,11 @@ fn run_programs() {
 }
 
 /// The graphs that a child records while it runs programs, each once.
-fn recorded() -> Result<Vec<(String, Case)>, String> {
+///
+/// # Errors
+///
+/// If the child failed.
+pub fn of_programs() -> Result<Vec<(String, Case)>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let path = folder.path().to_string_lossy().into_owned();
     let variables = [("KILN_DUMP", "graph"), ("KILN_DUMP_DIR", &path), ("KILN_DEVICE", "cpu")];
@@ -91,8 +112,8 @@ fn extents(graph: &Graph) -> Vec<Option<u64>> {
             narrow(&mut below, data.args[1], graph.nodes[data.args[0]].dims[usize::from(axis)]);
         }
         if let Some(extent) = below[node.as_u32() as usize] {
-            let same = data.args.iter().filter(|&&arg| graph.nodes[arg].dtype == data.dtype);
-            same.for_each(|&arg| narrow(&mut below, arg, extent));
+            let whole = |arg: &&Node| matches!(graph.nodes[**arg].dtype.class(), Class::Signed | Class::Unsigned);
+            data.args.iter().filter(whole).for_each(|&arg| narrow(&mut below, arg, extent));
         }
     }
     below

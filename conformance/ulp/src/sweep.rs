@@ -25,7 +25,7 @@ pub struct Found {
 
 /// The machine that is measured.
 pub fn machine() -> Result<&'static dyn Machine, String> {
-    let host = targets::present().find(|(name, _)| *name == "host");
+    let host = targets::present().find(|(target, _)| target.name == "host");
     Ok(host.ok_or("this computer has no target called host")?.1)
 }
 

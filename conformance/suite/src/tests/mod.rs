@@ -1,5 +1,6 @@
 //! Every test of the suite, by the module that holds it.
 
+pub mod assembly;
 pub mod burn;
 pub mod dtypes;
 pub mod errors;
@@ -20,6 +21,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("rows", rows::TESTS),
     ("ladder", ladder::TESTS),
     ("graphs", graphs::TESTS),
+    ("assembly", assembly::TESTS),
     ("dtypes", dtypes::TESTS),
     ("values", values::TESTS),
     ("errors", errors::TESTS),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kiln_conformance::ladder::Setting;
+use kiln_conformance::targets::{FOR_THREADS, FOR_VECTORS};
 use kiln_conformance::threads;
 use kiln_conformance::witness::{Outcome, Witness};
 use kiln_lowering::graph::arbitrary::Case;
@@ -42,16 +43,19 @@ fn run(words: Vec<String>) -> Result<ExitCode, String> {
             std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         }
     }
-    let unequal = |outcome: &Outcome| !matches!(outcome, Outcome::Equal | Outcome::Assembled);
+    let unequal = |outcome: &Outcome| !outcome.is_well();
     let bad = table.findings.iter().any(|finding| finding.outcomes.iter().any(unequal));
     Ok(if bad || !table.broken.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs all cases; gives those that did not come to an end, with why.
+/// Runs all cases, cut for processors and for GPUs; gives those that did not come to an end, with why.
 fn hear(cases: &[(String, Case)], witness: &Witness) -> Vec<(String, String)> {
     threads::filter_map(cases, |(name, case)| {
-        let error = Setting::default().run(case, &case.graph, true, &witness.of(name)).err()?;
-        Some((name.clone(), error))
+        let run = |grain| {
+            let setting = Setting { grain, ..Setting::default() };
+            setting.run(case, &case.graph, true, &witness.of(name)).err().map(|error| (name.clone(), error))
+        };
+        run(FOR_VECTORS).or(run(FOR_THREADS))
     })
 }
 

@@ -20,6 +20,7 @@ fn word(outcome: &Outcome) -> String {
         Outcome::Ulps(n) => format!("{n} ulp"),
         Outcome::Differs(what) => format!("differs: {what}"),
         Outcome::Assembled => "assembled only".into(),
+        Outcome::Skipped(why) => format!("skipped: {why}"),
         Outcome::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
     }
 }
@@ -34,13 +35,17 @@ impl Table {
     /// A line a target, then each kernel that is not as it should be.
     pub fn text(&self) -> String {
         let mut text = format!("{} kernels\n\n", self.findings.len());
-        text += &format!("{:<24} {:>10} {:>10} {:>10} {:>10}\n", "target", "equal", "assembled", "differ", "failed");
+        text += &format!(
+            "{:<24} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+            "target", "equal", "assembled", "skipped", "differ", "failed"
+        );
         for (at, column) in columns().iter().enumerate() {
             let count = |wanted: fn(&Outcome) -> bool| self.findings.iter().filter(|f| wanted(&f.outcomes[at])).count();
             text += &format!(
-                "{column:<24} {:>10} {:>10} {:>10} {:>10}\n",
+                "{column:<24} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
                 count(|o| *o == Outcome::Equal),
                 count(|o| *o == Outcome::Assembled),
+                count(|o| matches!(o, Outcome::Skipped(_))),
                 count(|o| matches!(o, Outcome::Ulps(_) | Outcome::Differs(_))),
                 count(|o| matches!(o, Outcome::Failed(_))),
             );
@@ -50,7 +55,7 @@ impl Table {
         }
         for finding in &self.findings {
             for (column, outcome) in columns().iter().zip(&finding.outcomes) {
-                if !matches!(outcome, Outcome::Equal | Outcome::Assembled) {
+                if !outcome.is_well() {
                     text += &format!("{} ({}) on {column}: {}\n", finding.case, finding.kernel, word(outcome));
                 }
             }
@@ -89,7 +94,7 @@ impl Table {
             for outcome in &finding.outcomes {
                 let class = match outcome {
                     Outcome::Equal => "equal",
-                    Outcome::Assembled => "assembled",
+                    Outcome::Assembled | Outcome::Skipped(_) => "assembled",
                     Outcome::Ulps(_) => "near",
                     Outcome::Differs(_) | Outcome::Failed(_) => "bad",
                 };
