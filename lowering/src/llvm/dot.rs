@@ -71,7 +71,7 @@ impl<'c> Lower<'_, 'c> {
         convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>,
     ) -> PointerValue<'c> {
         if let Some(thread) = self.thread() {
-            return self.share(thread, tile, dtype, convert);
+            return self.share(thread, tile, &tile.layout, dtype, convert);
         }
         let (ir, width) = (self.ir, self.emit.width());
         let lanes = tile.layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));

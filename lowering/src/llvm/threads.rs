@@ -235,11 +235,12 @@ impl<'c> Lower<'_, 'c> {
         (Reg::Vector(ir.select(set, other, x)), Reg::Vector(ir.select(set, x, other)))
     }
 
-    /// Writes a tile to scratch memory in row-major order; all threads of the program see it.
+    /// Writes a tile to scratch memory, its elements at the coordinates of `places`; all threads of the program see it.
     pub fn share(
         &self,
         thread: Thread<'c>,
         tile: &Tile<'c>,
+        places: &Layout,
         dtype: DType,
         convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>,
     ) -> inkwell::values::PointerValue<'c> {
@@ -250,7 +251,7 @@ impl<'c> Lower<'_, 'c> {
         let write = || {
             for (r, &reg) in tile.regs.iter().enumerate() {
                 let x = self.as_stored(dtype, convert(self, self.first(reg)));
-                let at = self.coordinate(&tile.layout, thread, r as u32);
+                let at = self.coordinate(places, thread, r as u32);
                 ir.store(self.emit.address(ir, base, dtype, at), x, dtype.bytes() as u32);
             }
         };
@@ -266,9 +267,10 @@ impl<'c> Lower<'_, 'c> {
     pub fn through_scratch(&self, thread: Thread<'c>, tile: &Tile<'c>, layout: &Layout) -> Tile<'c> {
         let ir = self.ir;
         let dtype = same_bits(self.first(tile.regs[0]).get_type());
-        let base = self.share(thread, tile, dtype, &|_, x| x);
+        let base = self.share(thread, tile, &tile.layout.swizzled(), dtype, &|_, x| x);
+        let places = layout.swizzled();
         let regs = (0..layout.registers() as u32).map(|r| {
-            let address = self.emit.address(ir, base, dtype, self.coordinate(layout, thread, r));
+            let address = self.emit.address(ir, base, dtype, self.coordinate(&places, thread, r));
             let x = ir.load(ir.memory_type(dtype), address, dtype.bytes() as u32);
             self.one(self.as_register(dtype, x), layout.is_uniform())
         });
