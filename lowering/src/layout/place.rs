@@ -27,9 +27,6 @@ pub struct Layout {
     pub warp: Linear,
 }
 
-/// Logarithm of the number of banks of shared memory.
-const BANK_BITS: u32 = 5;
-
 /// Number of coordinate bits of a shape.
 pub fn bits_of(shape: &[u32]) -> u32 {
     shape.iter().map(|n| n.trailing_zeros()).sum()
@@ -139,24 +136,6 @@ impl Layout {
         whole
     }
 
-    /// The same places in memory whose columns are exchanged from row to row, `(i, j) ↦ (i, j ⊕ i)`: neighbours along
-    /// either axis then lie in different banks.  Not a layout of the tile, but of the memory that it goes through.
-    pub fn swizzled(&self) -> Layout {
-        let columns = self.shape.last().map_or(0, |n| n.trailing_zeros());
-        let low = (1u32 << columns.min(BANK_BITS)) - 1;
-        let swizzle = Linear::new((0..bits_of(&self.shape)).map(|bit| (1 << bit) ^ ((1 << bit) >> columns & low)));
-        let through = |map: &Linear| map.then(&swizzle);
-        match self.shape.len() {
-            0 | 1 => self.clone(),
-            _ => Layout {
-                shape: self.shape.clone(),
-                register: through(&self.register),
-                lane: through(&self.lane),
-                warp: through(&self.warp),
-            },
-        }
-    }
-
     /// The layout of an operand of `broadcast`: the axes where `shape` has extent 1 are squeezed to one element.
     pub fn squeezed(&self, shape: &[u32]) -> Layout {
         let mut layout = self.clone();
@@ -228,16 +207,6 @@ mod tests {
         assert_eq!(l.sliced(1).to_string(), "register [1 2] lane [0 0 0 0]");
         assert_eq!(l.sliced(0).to_string(), "register [16] lane [1 2 4 8]");
         assert_eq!(l.squeezed(&[4, 1]).shape.as_slice(), [4, 1]);
-    }
-
-    /// A column of 32 words lies in 32 banks, and nothing lies on anything else.
-    #[test]
-    fn swizzled_columns_lie_in_different_banks() {
-        let l = Layout::blocked(&[32, 32], &[0, 1], 5, 0).swizzled();
-        let mut banks: Vec<u32> = (0..32).map(|lane| l.at(3, lane) % 32).collect();
-        banks.sort_unstable();
-        assert_eq!(banks, (0..32).collect::<Vec<_>>());
-        assert!(l.lane.beside(&l.register).is_injective());
     }
 
     #[test]

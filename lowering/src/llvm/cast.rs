@@ -4,12 +4,14 @@
 use inkwell::values::InstructionOpcode as I;
 use inkwell::{FloatPredicate, IntPredicate};
 
+use super::emit::Emit;
 use super::ir::{Any, Ir};
 use crate::dtype::{Class, DType};
 
-pub(super) fn cast<'c>(ir: &Ir<'c>, x: Any<'c>, from: DType, to: DType) -> Any<'c> {
+pub(super) fn cast<'c>(ir: &Ir<'c>, emit: &dyn Emit<'c>, x: Any<'c>, from: DType, to: DType) -> Any<'c> {
     let element = ir.scalar_type(to);
     match (from.class(), to.class()) {
+        (Class::Float, Class::Float) if to == DType::Bf16 => emit.to_bf16(ir, x).unwrap_or_else(|| to_bf16(ir, x)),
         (Class::Float, Class::Bool) => ir.fcmp(FloatPredicate::UNE, x, ir.float_like(x, 0.0)),
         (_, Class::Bool) => ir.icmp(IntPredicate::NE, x, ir.int_like(x, 0)),
         (Class::Float, Class::Float) => {
@@ -25,6 +27,18 @@ pub(super) fn cast<'c>(ir: &Ir<'c>, x: Any<'c>, from: DType, to: DType) -> Any<'
         _ if from.bits() > to.bits() => ir.convert(I::Trunc, x, element),
         _ => x,
     }
+}
+
+/// f32 to bf16, to nearest even, on integers: `(bits + 0x7fff + (bits ≫ 16 & 1)) ≫ 16`, where a carry runs into the
+/// exponent.
+fn to_bf16<'c>(ir: &Ir<'c>, x: Any<'c>) -> Any<'c> {
+    let bits = ir.bitcast(x, ir.context.i32_type().into());
+    let int = |value| ir.int_like(bits, value);
+    let kept = ir.binary(I::LShr, bits, int(16));
+    let bias = ir.binary(I::Add, ir.binary(I::And, kept, int(1)), int(0x7fff));
+    let rounded = ir.binary(I::LShr, ir.binary(I::Add, bits, bias), int(16));
+    let is_nan = ir.fcmp(FloatPredicate::UNO, x, x);
+    ir.convert(I::Trunc, ir.select(is_nan, int(0x7fc0), rounded), ir.context.i16_type().into())
 }
 
 /// Float to integer.  LLVM's own saturating conversion is taken apart into scalars on processors.

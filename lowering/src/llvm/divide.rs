@@ -1,5 +1,6 @@
-//! Division of a tile of f32 by one number: a reciprocal for all, and four operations instead of a division each, with
-//! the same bits.
+//! Divisions of tiles of f32 that cost less than a division for each element and have the same bits.
+//!
+//! By one number: a reciprocal for all, and four operations for each.
 //!
 //! With `h = ○(1/y)`, `1 − h·y` is exact and `l = ○((1 − h·y)·h)` is what `h` lacks, so that `q = ○(x·h + ○(x·l))` is
 //! off by less than a unit in the last place. Then `x − q·y` is exact too, and `○(q + (x − q·y)·h)` is the quotient
@@ -23,6 +24,10 @@ const OUTSIDE: i64 = 1 << 30;
 
 /// Bits of 2^−40 and of 2^40.
 const DIVISORS: [i64; 2] = [(127 - 40) << 23, (127 + 40) << 23];
+
+/// Bits of 2^−31; set in `bits − DIVISOR_LEAST` unless the exponent is one of the 64 from there on, whatever the sign.
+const DIVISOR_LEAST: i64 = 96 << 23;
+const DIVISOR_OUTSIDE: i64 = 3 << 29;
 
 impl<'c> Lower<'_, 'c> {
     /// The registers `xs` divided by the scalar `y`.
@@ -60,5 +65,46 @@ impl<'c> Lower<'_, 'c> {
             || xs.iter().map(|&x| ir.binary(I::FDiv, x, wide_y)).collect(),
         );
         quotients.into_iter().map(Reg::Vector).collect()
+    }
+
+    /// Element by element, from a reciprocal that is off by a unit in the last place at most: `h' = ○(h + (1 − h·y)·h)`,
+    /// `q = ○(x·h')`, `○(q + (x − q·y)·h')`, the sequence that GPUs divide by where no operand is near the ends of the
+    /// range.  All elements are looked at first, so that none waits for the decision about another.
+    pub(super) fn divide_by_approximation(&self, xs: &[Reg<'c>], ys: &[Reg<'c>]) -> Option<Vec<Reg<'c>>> {
+        let ir = self.ir;
+        self.thread()?;
+        let pairs: Vec<(Any<'c>, Any<'c>)> = xs.iter().zip(ys).map(|(&x, &y)| (self.first(x), self.first(y))).collect();
+        let int = ir.context.i32_type().into();
+        let fma = |x: Any<'c>, y: Any<'c>, z: Any<'c>| ir.intrinsic("llvm.fma", &[x.get_type()], &[x, y, z]);
+        // Asked first: a target without one is left as it was.
+        let reciprocals: Option<Vec<Any<'c>>> =
+            pairs.iter().map(|&(_, y)| self.emit.approximate_reciprocal(ir, y)).collect();
+        let reciprocals = reciprocals?;
+        let outside = pairs.iter().map(|&(x, y)| {
+            let (x, y) = (ir.bitcast(x, int), ir.bitcast(y, int));
+            let zero = ir.int_like(x, 0);
+            let far = ir.binary(I::Sub, x, ir.int_like(x, LEAST));
+            let far = ir.select(ir.icmp(IntPredicate::EQ, x, zero), zero, far);
+            (far, ir.binary(I::Sub, y, ir.int_like(y, DIVISOR_LEAST)))
+        });
+        let or = |x, y| ir.binary(I::Or, x, y);
+        let (x, y) = outside.reduce(|(x, y), (far_x, far_y)| (or(x, far_x), or(y, far_y)))?;
+        let (x, y) =
+            (ir.binary(I::And, x, ir.int_like(x, OUTSIDE)), ir.binary(I::And, y, ir.int_like(y, DIVISOR_OUTSIDE)));
+        let inside = ir.icmp(IntPredicate::EQ, or(x, y), ir.int_like(x, 0));
+        let fast = |(&(x, y), &h): (&(Any<'c>, Any<'c>), &Any<'c>)| {
+            let minus_y = ir.fneg(y);
+            let rest = fma(h, minus_y, ir.float_like(h, 1.0));
+            let h = fma(h, rest, h);
+            let q = ir.binary(I::FMul, x, h);
+            let rest = fma(q, minus_y, x);
+            fma(h, rest, q)
+        };
+        let quotients = self.branch_all(
+            inside,
+            || pairs.iter().zip(&reciprocals).map(fast).collect(),
+            || pairs.iter().map(|&(x, y)| ir.binary(I::FDiv, x, y)).collect(),
+        );
+        Some(quotients.into_iter().map(Reg::Vector).collect())
     }
 }

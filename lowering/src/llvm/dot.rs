@@ -71,7 +71,7 @@ impl<'c> Lower<'_, 'c> {
         convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>,
     ) -> PointerValue<'c> {
         if let Some(thread) = self.thread() {
-            return self.share(thread, tile, &tile.layout, dtype, convert);
+            return self.share(thread, tile, 0, dtype, convert);
         }
         let (ir, width) = (self.ir, self.emit.width());
         let lanes = tile.layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));
@@ -282,7 +282,7 @@ impl<'c> Lower<'_, 'c> {
 /// An operand as the type that is multiplied.  A bfloat16 is the upper half of an f32.
 fn widened<'c>(l: &Lower<'_, 'c>, x: Any<'c>, from: DType, to: DType) -> Any<'c> {
     if from != DType::Bf16 {
-        return cast(l.ir, x, from, to);
+        return cast(l.ir, l.emit, x, from, to);
     }
     let wide = l.ir.convert(I::ZExt, x, l.ir.context.i32_type().into());
     let bits = l.ir.binary(I::Shl, wide, l.ir.int_like(wide, 16));

@@ -94,6 +94,18 @@ pub trait Emit<'c> {
         true
     }
 
+    /// The bits (an i16) of an f32 rounded to bf16, to nearest even, if the machine does that for all numbers.
+    /// Processors flush those below the normal range.
+    fn to_bf16(&self, _ir: &Ir<'c>, _x: Any<'c>) -> Option<Any<'c>> {
+        None
+    }
+
+    /// The reciprocal of an f32 within the normal range to a unit in the last place, if it comes cheap and a division
+    /// does not.
+    fn approximate_reciprocal(&self, _ir: &Ir<'c>, _x: Any<'c>) -> Option<Any<'c>> {
+        None
+    }
+
     /// Whether dividing vectors of f32 takes longer than ten other operations.
     fn divides_slowly(&self) -> bool {
         false

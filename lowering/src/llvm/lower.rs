@@ -157,6 +157,11 @@ impl<'c> Lower<'_, 'c> {
         {
             return Tile { regs: self.divide_by_one(&layout, &x.regs, divisor), layout };
         }
+        if let (Pointwise::Div, DType::F32, Form::Vector, [x, y]) = (op, from, form, args.as_slice())
+            && let Some(regs) = self.divide_by_approximation(&x.regs, &y.regs)
+        {
+            return Tile { regs, layout };
+        }
         let regs = (0..layout.registers()).map(|r| {
             let regs: Vec<Reg<'c>> = args.iter().map(|a| a.regs[r]).collect();
             self.map_reg(op, (from, to), &layout, form, &regs)
@@ -192,7 +197,7 @@ impl<'c> Lower<'_, 'c> {
     pub fn row(&self, op: Pointwise, from: DType, to: DType, args: &[Any<'c>]) -> Any<'c> {
         match op {
             Pointwise::Select => self.ir.select(args[0], args[1], args[2]),
-            Pointwise::Cast => cast::cast(self.ir, args[0], from, to),
+            Pointwise::Cast => cast::cast(self.ir, self.emit, args[0], from, to),
             Pointwise::Bitcast => self.ir.bitcast(args[0], self.ir.scalar_type(to)),
             _ if compare::is_comparison(op) => compare::compare(self.ir, op, from, args[0], args[1]),
             _ if from.is_float() => float::row(self.ir, op, from, args),

@@ -235,23 +235,44 @@ impl<'c> Lower<'_, 'c> {
         (Reg::Vector(ir.select(set, other, x)), Reg::Vector(ir.select(set, x, other)))
     }
 
-    /// Writes a tile to scratch memory, its elements at the coordinates of `places`; all threads of the program see it.
+    /// Where a register's element lies in scratch memory, rows being `gap` elements apart from each other.
+    fn in_scratch(&self, layout: &Layout, thread: Thread<'c>, r: u32, gap: u32) -> Any<'c> {
+        let ir = self.ir;
+        let columns = layout.shape.last().map_or(0, |n| n.trailing_zeros());
+        let fixed = layout.register.apply(r);
+        let varied = bits_in(&layout.lane) | bits_in(&layout.warp);
+        let spread = |at: Any<'c>| {
+            let row = ir.binary(I::LShr, at, ir.i32(columns));
+            ir.binary(I::Add, at, ir.binary(I::Mul, row, ir.i32(gap)))
+        };
+        if fixed & varied != 0 {
+            return spread(self.coordinate(layout, thread, r));
+        }
+        // The thread's part once, the register's part a constant.
+        let start = spread(self.coordinate(layout, thread, 0));
+        ir.binary(I::Add, start, ir.i32(fixed + (fixed >> columns) * gap))
+    }
+
+    /// Writes a tile to scratch memory in row-major order, rows being `gap` elements apart from each other; all threads of
+    /// the program see it.
     pub fn share(
         &self,
         thread: Thread<'c>,
         tile: &Tile<'c>,
-        places: &Layout,
+        gap: u32,
         dtype: DType,
         convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>,
     ) -> inkwell::values::PointerValue<'c> {
         let ir = self.ir;
-        let base = self.emit.scratch(ir, dtype.bytes() as u32 * tile.layout.shape.iter().product::<u32>());
+        let rows: u32 = tile.layout.shape.iter().rev().skip(1).product();
+        let elements = tile.layout.shape.iter().product::<u32>() + rows * gap;
+        let base = self.emit.scratch(ir, dtype.bytes() as u32 * elements);
         // Another instruction's elements may still be read there.
         self.emit.barrier(ir);
         let write = || {
             for (r, &reg) in tile.regs.iter().enumerate() {
                 let x = self.as_stored(dtype, convert(self, self.first(reg)));
-                let at = self.coordinate(places, thread, r as u32);
+                let at = self.in_scratch(&tile.layout, thread, r as u32, gap);
                 ir.store(self.emit.address(ir, base, dtype, at), x, dtype.bytes() as u32);
             }
         };
@@ -267,10 +288,11 @@ impl<'c> Lower<'_, 'c> {
     pub fn through_scratch(&self, thread: Thread<'c>, tile: &Tile<'c>, layout: &Layout) -> Tile<'c> {
         let ir = self.ir;
         let dtype = same_bits(self.first(tile.regs[0]).get_type());
-        let base = self.share(thread, tile, &tile.layout.swizzled(), dtype, &|_, x| x);
-        let places = layout.swizzled();
+        // Rows begin an odd number of words apart, so that the elements of a column lie in different banks.
+        let gap = if layout.shape.len() > 1 { 4u32.div_ceil(dtype.bytes() as u32) } else { 0 };
+        let base = self.share(thread, tile, gap, dtype, &|_, x| x);
         let regs = (0..layout.registers() as u32).map(|r| {
-            let address = self.emit.address(ir, base, dtype, self.coordinate(&places, thread, r));
+            let address = self.emit.address(ir, base, dtype, self.in_scratch(layout, thread, r, gap));
             let x = ir.load(ir.memory_type(dtype), address, dtype.bytes() as u32);
             self.one(self.as_register(dtype, x), layout.is_uniform())
         });

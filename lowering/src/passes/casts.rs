@@ -1,7 +1,7 @@
 //! Takes casts apart that machines have no exact instruction for.
 //!
-//! Left are f32 ↔ f64, f16 ↔ f32, integer ↔ integer, and integer ↔ f32 or f64 (from floats: saturating, NaN gives 0).
-//! Conversions to bf16 are done on integers, because processors' own flush denormals.  A conversion that goes through an
+//! Left are f32 ↔ f64, f16 ↔ f32, f32 → bf16, integer ↔ integer, and integer ↔ f32 or f64 (from floats: saturating, NaN
+//! gives 0).  A conversion that goes through an
 //! intermediate type rounds once nevertheless: the intermediate is exact, or rounded to odd, which leaves the last
 //! rounding everything it needs (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 
@@ -32,7 +32,7 @@ fn lower_casts(program: &mut Program) {
 /// Whether machines have this conversion.
 pub fn is_native(from: DType, to: DType) -> bool {
     let wide = |d: DType| d.is_int() || d == F32 || d == F64;
-    from != to && (wide(from) && wide(to) || (from, to) == (F16, F32) || (from, to) == (F32, F16))
+    from != to && (wide(from) && wide(to) || matches!((from, to), (F16, F32) | (F32, F16 | Bf16)))
 }
 
 /// A cast in native casts and other rows.
@@ -57,7 +57,6 @@ fn lower(e: &mut dyn Expander, x: Term, to: DType) -> Term {
             let zero = number(e, from, 0);
             e.row(Pointwise::Ne, &[x, zero])
         }
-        (F32, _) => to_bf16(e, x),
         (F64, _) => {
             let odd = to_odd(e, x);
             lower(e, odd, to)
@@ -93,22 +92,6 @@ fn via(e: &mut dyn Expander, x: Term, middle: DType, to: DType) -> Term {
 fn number(e: &mut dyn Expander, dtype: DType, value: u64) -> Term {
     let bits = crate::op::scalar::cast(U8, dtype, value);
     e.constant(dtype, bits)
-}
-
-/// f32 to bf16, to nearest even: `(bits + 0x7fff + (bits ≫ 16 & 1)) ≫ 16`, where a carry runs into the exponent.
-fn to_bf16(e: &mut dyn Expander, x: Term) -> Term {
-    let bits = e.bitcast(x, U32);
-    let (sixteen, one, bias) = (e.int(U32, 16), e.int(U32, 1), e.int(U32, 0x7fff));
-    let kept = e.row(Pointwise::Shr, &[bits, sixteen]);
-    let odd = e.row(Pointwise::And, &[kept, one]);
-    let bias = e.add(bias, odd);
-    let rounded = e.add(bits, bias);
-    let rounded = e.row(Pointwise::Shr, &[rounded, sixteen]);
-    let nan = e.int(U32, 0x7fc0);
-    let is_nan = e.row(Pointwise::Ne, &[x, x]);
-    let bits = e.select(is_nan, nan, rounded);
-    let bits = e.cast(bits, U16);
-    e.bitcast(bits, Bf16)
 }
 
 /// f64 to f32 rounded to odd: towards zero, and the last bit is set if that is inexact.
@@ -228,20 +211,7 @@ mod tests {
                 %8: 8xf16 = constant 1.0
                 %9: 8xf16 = constant 0.0
                 %10: 8xf16 = select %7, %8, %9
-                %11: 8xu32 = bitcast %5
-                %12: 8xu32 = constant 16
-                %13: 8xu32 = constant 1
-                %14: 8xu32 = constant 32767
-                %15: 8xu32 = shr %11, %12
-                %16: 8xu32 = and %15, %13
-                %17: 8xu32 = add %14, %16
-                %18: 8xu32 = add %11, %17
-                %19: 8xu32 = shr %18, %12
-                %20: 8xu32 = constant 32704
-                %21: 8xbool = ne %5, %5
-                %22: 8xu32 = select %21, %20, %19
-                %23: 8xu16 = cast %22
-                %24: 8xbf16 = bitcast %23
+                %11: 8xbf16 = cast %5
             "#]],
         );
     }

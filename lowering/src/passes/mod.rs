@@ -1,8 +1,8 @@
 //! The rewrites that make a tile program fit for code generation, on one page.
 //!
 //! Afterwards every pointwise row is native, every cast is one that machines have (see [`casts`]), and f16 and bf16 are
-//! storage: f16 is loaded, stored, moved, selected and cast from and to f32; bf16 is loaded, stored, moved, selected and
-//! bitcast from and to 16-bit integers.  Both are operands of dots.  No pass changes a bit of what a program computes.
+//! storage: f16 is loaded, stored, moved, selected and cast from and to f32; bf16 is loaded, stored, moved, selected,
+//! cast from f32 and bitcast from and to 16-bit integers.  Both are operands of dots.  No pass changes a bit of what a program computes.
 
 pub mod casts;
 mod cse;

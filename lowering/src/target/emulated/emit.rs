@@ -5,7 +5,7 @@
 use std::cell::Cell;
 
 use inkwell::IntPredicate;
-use inkwell::values::{FunctionValue, InstructionOpcode as I, InstructionValue, PointerValue};
+use inkwell::values::{FunctionValue, InstructionOpcode, InstructionOpcode as I, InstructionValue, PointerValue};
 
 use crate::dtype::DType;
 use crate::layout::fragment::Matrix;
@@ -150,6 +150,18 @@ impl<'c> Emit<'c> for Emulated<'c> {
         let args = [self.shared.into(), warp.into(), lane.into(), word.into(), from.into()];
         let call = built(ir.builder.build_indirect_call(ty, self.exchange, &args, ""));
         call.try_as_basic_value().basic().expect("a word")
+    }
+
+    fn divides_slowly(&self) -> bool {
+        true
+    }
+
+    /// Off by a unit in the last place in every other lane.
+    fn approximate_reciprocal(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        let exact = ir.binary(InstructionOpcode::FDiv, ir.float_like(x, 1.0), x);
+        let bits = ir.bitcast(exact, ir.context.i32_type().into());
+        let odd = ir.binary(InstructionOpcode::And, self.thread.lane, ir.i32(1));
+        Some(ir.bitcast(ir.binary(InstructionOpcode::Xor, bits, odd), x.get_type()))
     }
 
     fn barrier(&self, ir: &Ir<'c>) {

@@ -199,6 +199,21 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         ir.intrinsic("llvm.nvvm.shfl.sync.bfly.i32", &[], &[ir.i32(u32::MAX), word, ir.i32(mask), ir.i32(31)])
     }
 
+    fn to_bf16(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        // The conversion of two is several times as fast as that of one.
+        let pair = ir.intrinsic("llvm.nvvm.ff2bf16x2.rn", &[], &[ir.float_like(x, 0.0), x]);
+        Some(ir.bitcast(ir.extract(pair, 0), ir.context.i16_type().into()))
+    }
+
+    fn divides_slowly(&self) -> bool {
+        true
+    }
+
+    fn approximate_reciprocal(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        // PTX ISA, `rcp.approx.ftz.f32`: at most one unit in the last place off.
+        Some(ir.intrinsic("llvm.nvvm.rcp.approx.ftz.f", &[], &[x]))
+    }
+
     fn multiply(&self, ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
         matrix::multiply(ir, matrix, a, b, c)
     }
