@@ -48,7 +48,7 @@ impl BoolTensorOps<Kiln> for Kiln {
     }
 
     fn bool_to_device(tensor: KilnTensor, device: &KilnDevice) -> KilnTensor {
-        create::to_device("bool_to_device", tensor, device)
+        record::transfer("bool_to_device", tensor, device)
     }
 
     fn bool_into_int(tensor: KilnTensor, out_dtype: IntDType) -> KilnTensor {

@@ -9,7 +9,7 @@ use kiln_lowering::op::Pointwise as P;
 use super::checks::fail;
 use super::dims::extents;
 use super::elementwise::beside;
-use crate::record::{from_data, into_data, record};
+use crate::record::record;
 use crate::{KilnDevice, KilnTensor, to_kiln};
 
 /// Every element a number of the program's text.
@@ -43,15 +43,4 @@ pub fn arange(op: &'static str, range: Range<i64>, step: usize, device: &KilnDev
         }
         t.cast(index, element)
     })
-}
-
-/// The tensor on another device; a copy through the host's memory unless it is there already.
-pub fn to_device(op: &'static str, x: KilnTensor, device: &KilnDevice) -> KilnTensor {
-    if x.device() == *device {
-        return x;
-    }
-    match into_data(x) {
-        Ok(data) => from_data(data, device),
-        Err(error) => panic!("{op}: the tensor could not be read from its device: {error}"),
-    }
 }

@@ -125,7 +125,7 @@ impl FloatTensorOps<Kiln> for Kiln {
     }
 
     fn float_to_device(tensor: KilnTensor, device: &KilnDevice) -> KilnTensor {
-        create::to_device("float_to_device", tensor, device)
+        record::transfer("float_to_device", tensor, device)
     }
 
     fn float_into_int(tensor: KilnTensor, out_dtype: IntDType) -> KilnTensor {

@@ -118,7 +118,7 @@ impl IntTensorOps<Kiln> for Kiln {
     }
 
     fn int_to_device(tensor: KilnTensor, device: &KilnDevice) -> KilnTensor {
-        create::to_device("int_to_device", tensor, device)
+        record::transfer("int_to_device", tensor, device)
     }
 
     fn int_into_float(tensor: KilnTensor, out_dtype: FloatDType) -> KilnTensor {

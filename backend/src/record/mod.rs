@@ -14,7 +14,7 @@ use kiln_lowering::graph::Node;
 use smallvec::{SmallVec, smallvec};
 
 use crate::device::KilnDevice;
-use crate::run::{self, Machine};
+use crate::run::{self, Machine, Place};
 use crate::tensor::KilnTensor;
 
 pub use tape::Tape;
@@ -109,20 +109,39 @@ pub fn from_data(data: TensorData, device: &KilnDevice) -> KilnTensor {
 /// The first failure that the tensor depends on.
 pub fn into_data(t: KilnTensor) -> Result<TensorData, ExecutionError> {
     let value = &t.value;
+    run::read_place(place_of(value)?, &value.shape, value.dtype).map_err(ExecutionError::with_context)
+}
+
+/// Where a value lies, once it does; not that it is there already, but that no check it depends on fails.
+fn place_of(value: &value::Value) -> Result<&Place, ExecutionError> {
+    let machine = value.stream.machine;
     value.stream.submit_if(value.segment);
     if value.place.get().is_none() {
-        value.stream.machine.reach();
+        machine.reach();
     }
     match value.place.get() {
-        Some(Ok(place)) => {
-            if let Some(failure) = value.stream.machine.outcome(place) {
-                return Err(value.stream.machine.take(&failure));
-            }
-            run::read_place(place, &value.shape, value.dtype).map_err(ExecutionError::with_context)
-        }
-        Some(Err(failure)) => Err(value.stream.machine.take(failure)),
-        None => Err(ExecutionError::with_context(format!("the thread of device {} has ended", t.device()))),
+        Some(Ok(place)) => match machine.outcome(place) {
+            Some(failure) => Err(machine.take(&failure)),
+            None => Ok(place),
+        },
+        Some(Err(failure)) => Err(machine.take(failure)),
+        None => Err(ExecutionError::with_context(format!("the thread of device {} has ended", machine.device))),
     }
+}
+
+/// The tensor on another device: copied by the devices where they can, else through the host's memory.  If it could not
+/// be computed, whoever reads what depends on it is told.
+pub fn transfer(op: &'static str, t: KilnTensor, device: &KilnDevice) -> KilnTensor {
+    if t.device() == *device {
+        return t;
+    }
+    let (stream, value) = (stream::of(device), &t.value);
+    let moved = place_of(value)
+        .map_err(|error| error.to_string())
+        .and_then(|place| run::move_place(place, &value.shape, value.dtype, &stream.machine.pool));
+    let place = moved.map_err(|why| stream.machine.failure(stream.number, format!("`{op}` to {device}: {why}")));
+    let (shape, dtype) = (value.shape.clone(), value.dtype);
+    KilnTensor::first(value::Value::placed(stream, shape, dtype, place))
 }
 
 /// The elements of a tensor, for an operation that cannot go on without them.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn_backend::{DType as BurnDType, Scalar, TensorData};
 use kiln_lowering::DType;
-use kiln_lowering::graph::{Dist, Index, Reduction, Update};
+use kiln_lowering::graph::{Dist, Index, Reduction, SliceDim, Update};
 use kiln_lowering::op::Pointwise;
 
 use super::*;
@@ -388,4 +388,24 @@ fn many_segments_in_flight_keep_their_order() {
         drop(turned);
     }
     assert_eq!(floats(select(&x, &index)), [2.0, 201.0, 2.0]);
+}
+
+/// Between any two devices, and views of what lies there; what could not be computed fails there too.
+#[test]
+fn tensors_move_between_devices() {
+    let devices =
+        [KilnDevice::Cpu, KilnDevice::Cuda(run::delayed::FIRST + 3), KilnDevice::Cuda(run::delayed::FIRST + 4)];
+    for from in devices {
+        for to in devices.into_iter().filter(|to| *to != from) {
+            let x = tensor(from, &[1.0, 2.0, 3.0, 4.0]);
+            let view = record_one("view", &add(&x, &x), BurnDType::F32, |t, x| t.slice(x, &[SliceDim { start: 1, len: 2, step: 2 }]));
+            let moved = transfer("to_device", view, &to);
+            assert_eq!(moved.device(), to);
+            assert_eq!(floats(add(&moved, &moved)), [8.0, 16.0], "{from} to {to}");
+            assert_eq!(floats(transfer("to_device", tensor(from, &[]), &to)), [0.0; 0]);
+            let bad = from_data(TensorData::new(vec![9i64], [1]), &from);
+            let lost = transfer("to_device", select(&x, &bad), &to);
+            assert!(into_data(add(&lost, &lost)).is_err());
+        }
+    }
 }

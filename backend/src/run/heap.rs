@@ -2,6 +2,7 @@
 //! keeps them for reuse.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::any::Any;
 use std::ptr::NonNull;
 
 use super::memory::ALIGN;
@@ -10,7 +11,7 @@ use super::memory::ALIGN;
 pub(super) const LARGE_PAGE: usize = 2 << 20;
 
 /// The memory of a device.
-pub(super) trait Heap: Send + Sync {
+pub(super) trait Heap: Any + Send + Sync {
     /// Whether the processor reads and writes it by itself.
     fn is_host(&self) -> bool;
 
@@ -41,6 +42,21 @@ pub(super) trait Heap: Send + Sync {
     ///
     /// As many bytes from there on belong to one block, and nobody writes them.
     unsafe fn read(&self, start: NonNull<u8>, bytes: &mut [u8]) -> Result<(), String>;
+
+    /// Copies memory of another device in, once all work asked for there so far has been done; whether this can be.
+    ///
+    /// # Safety
+    ///
+    /// As for [`write`](Heap::write) and [`read`](Heap::read).
+    unsafe fn copy(
+        &self,
+        _: NonNull<u8>,
+        _other: &dyn Heap,
+        _from: NonNull<u8>,
+        _bytes: usize,
+    ) -> Result<bool, String> {
+        Ok(false)
+    }
 
     /// How much there is in all, where that is known.
     fn size(&self) -> Option<u64> {

@@ -282,6 +282,15 @@ impl Buffer {
         Ok(Cow::Owned(copied))
     }
 
+    /// Fills the beginning of a fresh buffer with part of another device's, if the devices can do that.
+    pub(crate) fn take_from(&self, other: &Buffer, first: usize, bytes: usize) -> Result<bool, String> {
+        assert!(bytes <= self.len && first + bytes <= other.len, "the bytes lie in the buffers");
+        let (Some(heap), Some(source)) = (self.remote(), other.remote()) else { return Ok(false) };
+        // SAFETY: the ranges lie in the buffers; a fresh one has no other reader or writer, and the other one is read only
+        // after what writes it was asked for.
+        unsafe { heap.copy(self.start, source, other.start.add(first), bytes) }
+    }
+
     /// Fills the beginning of a fresh buffer.
     pub(crate) fn fill_from(&self, bytes: &[u8]) -> Result<(), String> {
         assert!(bytes.len() <= self.len, "the bytes fit");

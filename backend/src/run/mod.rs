@@ -27,5 +27,5 @@ pub(crate) use engine::{about, count};
 pub(crate) use failure::Failure;
 pub(crate) use machine::{Machine, Message};
 pub use memory::Usage;
-pub(crate) use place::{Place, place_bytes, read_place};
+pub(crate) use place::{Place, move_place, place_bytes, read_place};
 pub(crate) use warn::warn;

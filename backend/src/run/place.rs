@@ -55,6 +55,22 @@ fn copy_in(pool: &Arc<Pool>, bytes: &[u8]) -> Result<Arc<Buffer>, String> {
     Ok(buffer)
 }
 
+/// Copies a value to another device.
+pub(crate) fn move_place(place: &Place, shape: &Shape, dtype: BurnDType, pool: &Arc<Pool>) -> Result<Place, String> {
+    let (dims, width): (Dims, usize) = (shape.iter().map(|&n| n as u64).collect(), to_kiln(dtype).bytes());
+    if dims.iter().all(|&n| n > 0) {
+        let (low, high) = extent(&place.layout, &dims);
+        let (first, bytes) = (low as usize * width, (high - low + 1) as usize * width);
+        let buffer = pool.allocate(bytes)?;
+        if low >= 0 && buffer.take_from(&place.buffer, first, bytes)? {
+            let layout = Layout { offset: place.layout.offset - low, strides: place.layout.strides.clone() };
+            return Ok(Place { buffer, layout, len: bytes as u64, fate: None });
+        }
+    }
+    let (bytes, shape, dtype) = read_place(place, shape, dtype)?.into_parts();
+    place_bytes(pool, bytes, &shape, dtype)
+}
+
 /// Copies a value out, in row-major order.
 pub(crate) fn read_place(place: &Place, shape: &Shape, dtype: BurnDType) -> Result<TensorData, String> {
     let dims: Dims = shape.iter().map(|&n| n as u64).collect();

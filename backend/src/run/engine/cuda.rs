@@ -2,6 +2,7 @@
 
 mod replay;
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, Once, OnceLock};
 
@@ -132,6 +133,19 @@ impl Heap for DeviceHeap {
     unsafe fn read(&self, start: NonNull<u8>, bytes: &mut [u8]) -> Result<(), String> {
         // SAFETY: as the caller promises.
         unsafe { self.0.download(address(start), bytes) }.map_err(text)
+    }
+
+    unsafe fn copy(
+        &self,
+        start: NonNull<u8>,
+        other: &dyn Heap,
+        from: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<bool, String> {
+        let Some(DeviceHeap(source)) = (other as &dyn Any).downcast_ref() else { return Ok(false) };
+        // SAFETY: as the caller promises.
+        unsafe { self.0.copy(address(start), source, address(from), bytes) }.map_err(text)?;
+        Ok(true)
     }
 
     fn size(&self) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! For tests: a device that works by itself, played by the processor.  Everything asked for waits in a queue until
 //! somebody reads or waits, and its memory can't be looked at: what a GPU forgives only now and then fails here always.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -123,6 +124,26 @@ impl Heap for Remote {
         self.0.run_all()?;
         // SAFETY: as the caller promises.
         unsafe { HostHeap.read(start, bytes) }
+    }
+
+    unsafe fn copy(
+        &self,
+        start: NonNull<u8>,
+        other: &dyn Heap,
+        from: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<bool, String> {
+        let Some(Remote(source)) = (other as &dyn Any).downcast_ref() else { return Ok(false) };
+        source.run_all()?;
+        let (to, from) = (Address::of(start), Address::of(from));
+        // SAFETY: as the caller promises.
+        let copied = unsafe { std::slice::from_raw_parts(from.start(), bytes) }.to_vec();
+        self.0.ask(move || {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::copy_nonoverlapping(copied.as_ptr(), to.start(), bytes) };
+            true
+        })?;
+        Ok(true)
     }
 
     fn size(&self) -> Option<u64> {

@@ -141,6 +141,34 @@ impl Device {
         Ok(())
     }
 
+    /// Copies from another device's memory, after everything asked for so far on both; what is asked for later on the
+    /// other one waits for it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Device::upload`] and [`Device::download`].
+    pub unsafe fn copy(&self, to: u64, other: &Device, from: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: events belong to the context that was entered when they were made and recorded; a stream may wait for
+        // another device's, which may go once all that was asked for is.  The memory is the caller's promise.
+        unsafe {
+            other.enter()?;
+            let ready = other.event()?;
+            other.check("cuEventRecord", sys::cuEventRecord(ready, other.stream))?;
+            self.enter()?;
+            let copied = self.event()?;
+            self.check("cuStreamWaitEvent", sys::cuStreamWaitEvent(self.stream, ready, 0))?;
+            let code = sys::cuMemcpyPeerAsync(to, self.context, from, other.context, bytes, self.stream);
+            self.check("cuMemcpyPeerAsync", code)?;
+            self.check("cuEventRecord", sys::cuEventRecord(copied, self.stream))?;
+            other.enter()?;
+            other.check("cuStreamWaitEvent", sys::cuStreamWaitEvent(other.stream, copied, 0))?;
+            for event in [ready, copied] {
+                let _ = sys::cuEventDestroy_v2(event);
+            }
+        }
+        Ok(())
+    }
+
     /// Fills memory with zeros, after everything asked for so far.
     ///
     /// # Safety
