@@ -6,6 +6,7 @@
 
 mod code_object;
 mod emit;
+mod inspect;
 mod lanes;
 mod matrix;
 mod object;
@@ -15,5 +16,6 @@ mod specs;
 mod tests;
 
 pub use code_object::{Argument, CodeObject, Descriptor, Kernel, Malformed};
+pub use inspect::Inspection;
 pub use object::{Compiler, Linker, Object, disassemble};
 pub use specs::{NAMES, spec};

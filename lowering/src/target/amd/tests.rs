@@ -1,10 +1,11 @@
 //! What code objects hold, by structure.
 
-mod agreement;
 mod products;
 mod programs;
 
-use super::{Compiler, Kernel, Linker, NAMES, Object, disassemble, spec};
+use std::ops::Deref;
+
+use super::{Compiler, Inspection, Linker, NAMES, Object, spec};
 use crate::DType;
 use crate::op::Pointwise;
 use crate::spec::Spec;
@@ -14,24 +15,24 @@ use crate::tile::{Builder, Program, Value};
 struct Compiled {
     machine: Spec,
     object: Object,
-    kernel: Kernel,
-    /// Instructions, one a line.
-    code: Vec<String>,
+    inspection: Inspection,
+}
+
+impl Deref for Compiled {
+    type Target = Inspection;
+
+    fn deref(&self) -> &Inspection {
+        &self.inspection
+    }
 }
 
 impl Compiled {
     fn of(program: &Program, machine: &Spec) -> Compiled {
         let object = Compiler::new(machine, Linker::new(None)).compile(program, &mut |_, _| {}).unwrap();
-        let kernel = object.kernel().unwrap();
-        let code = disassemble(machine, &kernel).unwrap();
-        let compiled = Compiled { machine: machine.clone(), object, kernel, code };
-        agreement::check(program, &compiled);
+        let inspection = Inspection::of(program, machine, &object).unwrap();
+        let compiled = Compiled { machine: machine.clone(), object, inspection };
+        assert!(compiled.violations.is_empty(), "{:#?}\n{program}\n{}", compiled.violations, compiled.text());
         compiled
-    }
-
-    /// Number of instructions whose names begin so.
-    fn count(&self, name: &str) -> usize {
-        self.code.iter().filter(|line| line.starts_with(name)).count()
     }
 
     /// Number of instructions that contain a text.

@@ -1,0 +1,76 @@
+//! Every program that plans of many graphs consist of, as a code object for each of AMD's GPUs: assembled, linked, taken
+//! apart and checked by structure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kiln_lowering::graph::arbitrary::{Wishes, case};
+use kiln_lowering::graph::{Graph, Op};
+use kiln_lowering::schedule::{Grain, InputData, Layout, Options, plan};
+use kiln_lowering::target::amd::{Compiler, Inspection, Linker, spec};
+use kiln_lowering::tile::Program;
+
+/// Random graphs to take programs from.
+const GRAPHS: u64 = 24;
+
+/// The files that the conformance tests keep.
+fn files() -> Vec<Graph> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conformance/graphs");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|path| std::fs::read_to_string(path).unwrap().parse().unwrap()).collect()
+}
+
+/// Different programs, by their text.
+fn programs() -> BTreeMap<String, Program> {
+    let random = (0..GRAPHS).map(|seed| case(seed, &Wishes { nodes: 10, elements: 5000, ..Wishes::default() }).graph);
+    let mut programs = BTreeMap::new();
+    for graph in files().into_iter().chain(random) {
+        let inputs = graph.nodes.values().filter(|data| matches!(data.op, Op::Input(_))).map(|data| InputData {
+            layout: Layout::contiguous(&data.dims),
+            buffer_len: data.len(),
+            donated: false,
+        });
+        let inputs: Vec<InputData> = inputs.collect();
+        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_threads(1000) };
+        let plan = plan(&graph, &inputs, &options);
+        programs.extend(plan.programs.into_iter().map(|program| (program.to_string(), program)));
+    }
+    programs
+}
+
+fn assemble(name: &str) {
+    let machine = spec(name).unwrap();
+    let compiler = Compiler::new(&machine, Linker::new(None));
+    let programs = programs();
+    assert!(programs.len() > 100, "{}", programs.len());
+    let mut report = String::new();
+    for (text, program) in &programs {
+        let object = compiler.compile(program, &mut |_, _| {}).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let violations = Inspection::of(program, &machine, &object).unwrap().violations;
+        if !violations.is_empty() {
+            report += &format!("{violations:#?}\n{text}\n");
+        }
+    }
+    assert!(report.is_empty(), "{name}, of {} programs:\n{report}", programs.len());
+}
+
+#[test]
+fn plans_for_gfx90a() {
+    assemble("gfx90a");
+}
+
+#[test]
+fn plans_for_gfx942() {
+    assemble("gfx942");
+}
+
+#[test]
+fn plans_for_gfx1100() {
+    assemble("gfx1100");
+}
+
+#[test]
+fn plans_for_gfx1201() {
+    assemble("gfx1201");
+}
