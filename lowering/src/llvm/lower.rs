@@ -44,14 +44,24 @@ impl<'c> Lower<'_, 'c> {
     pub fn block(&mut self, block: Block) {
         let outer = self.again.len();
         let program = self.program;
-        for &inst in &program.blocks[block].insts {
-            self.inst(inst);
-            self.emit.end_of_instruction();
+        let mut rest = program.blocks[block].insts.as_slice();
+        while let Some(&inst) = rest.first() {
+            let chained = if self.thread().is_some() { self.chain(rest) } else { 0 };
+            if chained == 0 {
+                self.inst(inst);
+            }
+            rest = &rest[chained.max(1)..];
         }
         self.again.truncate(outer);
     }
 
-    fn inst(&mut self, inst: Inst) {
+    /// Lowers an instruction.
+    pub fn inst(&mut self, inst: Inst) {
+        self.walk(inst);
+        self.emit.end_of_instruction();
+    }
+
+    fn walk(&mut self, inst: Inst) {
         let program = self.program;
         let data = &program.insts[inst];
         match &data.op {

@@ -11,6 +11,7 @@ pub mod ir;
 
 mod atomic;
 mod cast;
+mod chain;
 mod combine;
 mod compare;
 mod control;

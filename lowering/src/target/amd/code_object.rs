@@ -49,8 +49,10 @@ pub struct Kernel {
     pub sgprs: u32,
     /// Vector registers of a lane, those for accumulators included.
     pub vgprs: u32,
-    /// Scalar and vector registers that had to be put elsewhere.
-    pub spills: u32,
+    /// Scalar registers that had to be put into lanes of vector registers.
+    pub sgpr_spills: u32,
+    /// Vector registers that had to be put into scratch memory.
+    pub vgpr_spills: u32,
     /// Whether every work-group is as large as the launch says.
     pub uniform_workgroup: bool,
     /// What the hardware is set up with.
@@ -180,7 +182,8 @@ impl Kernel {
             wavefront: map.number(".wavefront_size")?,
             sgprs: map.number(".sgpr_count")?,
             vgprs: map.number(".vgpr_count")?,
-            spills: map.number(".sgpr_spill_count")? + map.number(".vgpr_spill_count")?,
+            sgpr_spills: map.number(".sgpr_spill_count")?,
+            vgpr_spills: map.number(".vgpr_spill_count")?,
             uniform_workgroup: map.number(".uniform_work_group_size").is_ok_and(|x| x == 1),
             descriptor: Descriptor::read(&descriptor)?,
             code: symbol(file, bytes, &name)?.0,

@@ -33,9 +33,6 @@ const AMDGPU_KERNEL: u32 = 91;
 const SHARED: u16 = 3;
 const CONSTANT: u16 = 4;
 
-/// Lanes of a work-group of several programs: enough waves that starting groups is not what a compute unit waits for.
-const LANES: u32 = 256;
-
 /// A kernel whose body is about to be emitted.
 pub(super) struct Amd<'c> {
     params: Vec<Any<'c>>,
@@ -60,6 +57,15 @@ pub(super) struct Amd<'c> {
     local: (MetadataValue<'c>, u32),
 }
 
+/// What can be chosen.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// LLVM's name of how to order instructions.
+    pub order: &'static str,
+    /// Programs of one wave in a work-group.
+    pub programs: u32,
+}
+
 /// What a work-group holds.
 pub(super) struct Group {
     /// Programs.
@@ -72,17 +78,18 @@ pub(super) struct Group {
 
 impl<'c> Amd<'c> {
     /// Emits what comes before the body and leaves the builder there.
-    pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str) -> Amd<'c> {
+    pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str, way: Way) -> Amd<'c> {
         let c = ir.context;
         let function = arguments::declare(ir, program, symbol);
         function.set_call_conventions(AMDGPU_KERNEL);
-        let programs = if spec.warps == 1 { LANES / spec.lanes } else { 1 };
+        let programs = if spec.warps == 1 { way.programs } else { 1 };
         let threads = spec.lanes * spec.warps * programs;
         for (name, value) in [
             ("target-cpu", spec.cpu.as_str()),
             ("target-features", &spec.features),
             ("amdgpu-flat-work-group-size", &format!("{threads},{threads}")),
             ("uniform-work-group-size", "true"),
+            ("amdgpu-sched-strategy", way.order),
         ] {
             function.add_attribute(AttributeLoc::Function, c.create_string_attribute(name, value));
         }

@@ -84,11 +84,11 @@ impl Inspection {
     /// All values in registers, all addresses of known memory, no calls.
     fn registers(&mut self, spec: &Spec) {
         self.expect("scratch memory", (0, 0), (self.kernel.private_bytes, self.kernel.descriptor.private_bytes));
-        self.expect("spilled registers", 0, self.kernel.spills);
+        self.expect("spilled registers", 0, self.kernel.vgpr_spills);
         for name in ["scratch_", "buffer_load", "buffer_store", "flat_", "s_swappc"] {
             self.expect(name, 0, self.count(name));
         }
-        self.expect("ends", 1, self.count("s_endpgm"));
+        self.expect("an end", true, self.count("s_endpgm") > 0);
         self.expect(
             "vector registers that there are",
             true,

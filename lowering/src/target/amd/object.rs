@@ -15,7 +15,7 @@ use inkwell::targets::{InitializationConfig, Target};
 use inkwell::values::InstructionValue;
 
 use super::code_object::{CodeObject, Kernel, Malformed};
-use super::emit::{Amd, Group};
+use super::emit::{Amd, Group, Way};
 use crate::llvm::{Ir, lower_body};
 use crate::passes;
 use crate::spec::Spec;
@@ -48,6 +48,13 @@ impl fmt::Debug for Object {
 /// As for a processor; at the end, what a kernel does not use is taken from what it is handed.
 const PASSES: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg),amdgpu-attributor";
 
+/// How LLVM orders instructions (its name for it): as it usually does, which hides latency; and so that the fewest
+/// registers are taken, which takes it longer, for where they do not suffice.
+const ORDERS: [&str; 2] = ["", "iterative-minreg"];
+
+/// Lanes of a work-group of several programs: enough waves that starting groups is not what a compute unit waits for.
+const LANES: u32 = 256;
+
 /// Compiles tile programs for one kind of GPU.
 pub struct Compiler {
     spec: Spec,
@@ -76,19 +83,33 @@ impl Compiler {
     pub fn compile(&self, program: &Program, see: See<'_>) -> Result<Object, Error> {
         let mut native = program.clone();
         passes::run(&mut native, &mut |pass, program| see(pass, &|| program.to_string()));
-        let program = &native;
+        let programs = (LANES / self.spec.lanes).max(1);
+        let [usual, sparing] = ORDERS;
+        let object = self.compile_so(&native, Way { order: usual, programs }, see)?;
+        if object.kernel().is_ok_and(|kernel| kernel.private_bytes == 0) {
+            return Ok(object);
+        }
+        self.compile_so(&native, Way { order: sparing, programs }, see)
+    }
+
+    fn compile_so(&self, program: &Program, way: Way, see: See<'_>) -> Result<Object, Error> {
         let context = Context::create();
         let ir = Ir::new(&context, &program.name);
         initialise();
         let machine = module::machine(&self.spec)?;
         module::aim(&ir, &self.spec, &machine);
         let symbol = format!("kiln_{}", program.name);
-        let gpu = Amd::begin(&ir, program, &self.spec, &symbol);
+        let gpu = Amd::begin(&ir, program, &self.spec, &symbol, way);
         lower_body(&ir, &gpu, program, &self.spec);
         let Group { programs, threads, shared } = gpu.end(&ir);
         if shared > self.spec.shared_bytes {
-            let (program, machine) = (program.name.clone(), self.spec.name.clone());
-            return Err(Error::Shared { program, machine, wanted: shared, got: self.spec.shared_bytes });
+            return match self.spec.shared_bytes / (shared / programs) {
+                0 => {
+                    let (program, machine) = (program.name.clone(), self.spec.name.clone());
+                    Err(Error::Shared { program, machine, wanted: shared, got: self.spec.shared_bytes })
+                }
+                fitting => self.compile_so(program, Way { programs: 1 << fitting.ilog2(), ..way }, see),
+            };
         }
         module::optimise(&ir, &machine, PASSES, program, see)?;
         see("asm", &|| module::assembly(&ir, &machine, program).unwrap_or_else(|error| error.to_string()));

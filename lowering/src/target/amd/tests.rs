@@ -136,6 +136,20 @@ fn elements_that_change_places_go_through_shared_memory_without_waiting_for_othe
 }
 
 #[test]
+fn work_groups_hold_as_many_programs_as_there_is_shared_memory_for() {
+    let mut b = Builder::new("large");
+    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
+    let offsets = b.arange(64 * 64);
+    let offsets = b.reshape(offsets, &[64, 64]);
+    let xs = b.load(x, offsets);
+    let turned = b.trans(xs, &[1, 0]);
+    b.store(y, offsets, turned, None);
+    for c in everywhere(&b.finish()) {
+        assert_eq!((c.object.programs, c.kernel.group_bytes), (4, 64 << 10), "{}", c.text());
+    }
+}
+
+#[test]
 fn programs_of_several_warps_meet_at_barriers_that_leave_caches_alone() {
     for name in NAMES {
         let machine = Spec { warps: 4, ..spec(name).unwrap() };
