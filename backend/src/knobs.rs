@@ -19,6 +19,8 @@ pub const KILN_DUMP: &str = "KILN_DUMP";
 pub const KILN_DUMP_DIR: &str = "KILN_DUMP_DIR";
 /// Dumps only what has this text in its name.
 pub const KILN_DUMP_FILTER: &str = "KILN_DUMP_FILTER";
+/// Whether a GPU is asked at once for the work of a plan that comes again: `on` or `off`; `on` if unset.
+pub const KILN_GRAPHS: &str = "KILN_GRAPHS";
 /// Number of threads that run kernels; the machine's processors if unset.
 pub const KILN_THREADS: &str = "KILN_THREADS";
 /// Most memory that tensors of one device may take: bytes, or a number with `K`, `M` or `G`; no limit if unset.
@@ -91,6 +93,8 @@ pub struct Knobs {
     pub dump_dir: PathBuf,
     /// [`KILN_DUMP_FILTER`].
     pub dump_filter: Option<String>,
+    /// [`KILN_GRAPHS`].
+    pub graphs: bool,
     /// [`KILN_THREADS`].
     pub threads: usize,
     /// [`KILN_MEMORY_LIMIT`], in bytes.
@@ -135,6 +139,7 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
             .unwrap_or_default(),
         dump_dir: PathBuf::from(var(KILN_DUMP_DIR).unwrap_or_else(|| "kiln-dump".into())),
         dump_filter: var(KILN_DUMP_FILTER),
+        graphs: parse(&var, KILN_GRAPHS, "on or off", switch)?.unwrap_or(true),
         threads: parse(&var, KILN_THREADS, "a number from 1", count)?.unwrap_or(processors),
         memory_limit: parse(&var, KILN_MEMORY_LIMIT, "bytes, as in 512M or 4G", bytes)?,
         stats: var(KILN_STATS).map(PathBuf::from),

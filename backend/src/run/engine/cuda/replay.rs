@@ -11,6 +11,7 @@ use kiln_lowering::target::nvidia::driver::{self, Device, Graph, Work};
 use super::super::super::gather::{Asked, Submitted};
 use super::super::{Memory, Ticket};
 use super::{Loaded, text};
+use crate::knobs;
 
 /// Things to ask for that are worth a graph.  Launching one costs what two or three kernels do.
 const WORTH: usize = 4;
@@ -100,7 +101,7 @@ pub(super) unsafe fn submit(
     words: &[u64],
     memory: &mut Memory,
 ) -> Option<Submitted> {
-    if asked.len() < WORTH {
+    if asked.len() < WORTH || !knobs::get().graphs {
         return None;
     }
     let replays = memory.get_or_insert_with(|| Box::new(Replays::default())).downcast_mut::<Replays>()?;
