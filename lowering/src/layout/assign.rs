@@ -134,8 +134,15 @@ impl Assignment {
             *bytes = (*bytes).max(ty.dtype.bytes() as u32);
             *runs = (*runs).max(run);
         }
+        // Tiles that are taken apart keep their lanes along the last axis, so that nothing moves.
+        let apart = program.insts.values().filter(|data| matches!(data.op, Op::Split));
+        let apart: Vec<u32> = apart.map(|data| bits_of(&program.ty(data.args[0]).shape)).collect();
         for (shape, (bytes, run)) in widest {
-            let spare = bits_of(shape).saturating_sub(self.lane_bits + self.warp_bits);
+            let place = match shape.last() {
+                Some(last) if apart.iter().any(|&bits| bits <= bits_of(shape)) => last.trailing_zeros(),
+                _ => bits_of(shape),
+            };
+            let spare = place.saturating_sub(self.lane_bits + self.warp_bits);
             let packed = (self.load_bytes / bytes).max(1).min(run).ilog2().min(spare);
             if packed > 0 {
                 self.packed.insert(shape.clone(), packed);

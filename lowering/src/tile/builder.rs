@@ -142,6 +142,16 @@ impl Builder {
         self.push1(Op::Reshape, &[x], ty)
     }
 
+    /// The two halves along a last axis of extent 2.
+    #[track_caller]
+    pub fn split(&mut self, x: Value) -> [Value; 2] {
+        let ty = self.ty(x);
+        assert_eq!(ty.shape.last(), Some(&2), "split takes a last axis of extent 2");
+        let half = Type { dtype: ty.dtype, shape: ty.shape[..ty.shape.len() - 1].into() };
+        let halves = self.push(Op::Split, &[x], &[half.clone(), half]);
+        [halves[0], halves[1]]
+    }
+
     /// Axis `i` of the result is axis `perm[i]` of `x`.
     #[track_caller]
     pub fn trans(&mut self, x: Value, perm: &[u8]) -> Value {

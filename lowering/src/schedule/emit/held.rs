@@ -5,7 +5,7 @@
 use super::super::expr::Expr;
 use super::super::group::Body;
 use super::super::simplify::{CHUNK, LANES};
-use super::combine::Carried;
+use super::combine::{Carried, append};
 use super::context::Emitter;
 use super::point::Point;
 use super::reduce::Visit;
@@ -38,22 +38,46 @@ impl Held {
     }
 }
 
+/// Most tiles that are loaded and computed as one.
+const TOGETHER: u64 = 8;
+
+/// What is known of some tiles of a row, one below the other.
+pub struct Group {
+    point: Point,
+    /// Number of tiles, a power of two.
+    tiles: u64,
+}
+
+impl Held {
+    /// Numbers of tiles, each a power of two, that lie whole inside a chunk, and inside the half of the row that may end
+    /// early.
+    fn groups(self) -> Vec<u64> {
+        let most = if self.exact { TOGETHER } else { TOGETHER.min(self.tiles / 2).max(1) };
+        let mut rest = self.tiles;
+        std::iter::from_fn(|| {
+            let size = most.min((rest + 1).next_power_of_two() / 2);
+            rest -= size;
+            (size > 0).then_some(size)
+        })
+        .collect()
+    }
+}
+
 impl Visit<'_> {
-    /// Visits all tiles of the row, `points` being what is known of each from earlier visits.
-    pub(super) fn held(&self, e: &mut Emitter, point: &mut Point, held: Held, points: &mut Vec<Point>) -> Vec<Value> {
+    /// Visits all tiles of the row, `groups` being what is known of them from earlier visits.
+    pub(super) fn held(&self, e: &mut Emitter, point: &mut Point, held: Held, groups: &mut Vec<Group>) -> Vec<Value> {
         let shape = [LANES as u32];
         let lanes = walk::lanes(e, LANES as u32, None);
         self.hoist(e, point);
-        for number in points.len() as u64..held.tiles {
-            let start = e.int((number * LANES) as i64);
-            let masked = !held.exact && number >= held.tiles / 2;
-            let mask = masked.then(|| {
-                let index = e.op(Pointwise::Add, start, lanes);
-                e.op(Pointwise::Lt, index, self.terms.count)
-            });
-            points.push(self.at(e, point, (start, lanes), mask));
+        if groups.is_empty() {
+            let mut first = 0;
+            for tiles in held.groups() {
+                let masked = !held.exact && first >= held.tiles / 2;
+                groups.push(self.group(e, point, (first, tiles), masked));
+                first += tiles;
+            }
         }
-        for inner in points.iter_mut() {
+        for Group { point: inner, .. } in groups.iter_mut() {
             inner.reduced.clone_from(&point.reduced);
             for (&ex, &value) in &point.known {
                 inner.known.entry(ex).or_insert(value);
@@ -64,16 +88,14 @@ impl Visit<'_> {
         let neutral = self.initial(e, &shape, Some(first)).concat();
         let chunk = if self.is_exact() { held.tiles } else { CHUNK / LANES };
         let mut partials: Vec<Vec<Carried>> = Vec::new();
-        let mut start = 0;
-        for tiles in points.chunks_mut(chunk as usize) {
-            let mut sums = neutral.clone();
-            for inner in tiles {
-                let index = e.int(start);
-                let index = e.op(Pointwise::Add, index, lanes);
-                sums = self.feed(e, inner, index, &sums, &shape);
-                start += LANES as i64;
+        let (mut sums, mut done) = (neutral.clone(), 0);
+        for group in groups.iter_mut() {
+            sums = self.add_group(e, group, done, &sums);
+            done += group.tiles;
+            if done % chunk == 0 || done == held.tiles {
+                let sums = std::mem::replace(&mut sums, neutral.clone());
+                partials.push(self.halve(e, &self.split(&sums)));
             }
-            partials.push(self.halve(e, &self.split(&sums)));
         }
         let whole = match &partials[..] {
             [one] => one.clone(),
@@ -88,4 +110,59 @@ impl Visit<'_> {
         };
         self.results(e, &whole)
     }
+
+    /// The point at some tiles, from the first on.
+    fn group(&self, e: &mut Emitter, point: &Point, (first, tiles): (u64, u64), masked: bool) -> Group {
+        let shape = [tiles as u32, LANES as u32];
+        let lanes = places(e, &shape);
+        let start = e.int((first * LANES) as i64);
+        let mask = masked.then(|| {
+            let index = e.op(Pointwise::Add, start, lanes);
+            e.op(Pointwise::Lt, index, self.terms.count)
+        });
+        Group { point: self.at(e, point, (start, lanes), mask), tiles }
+    }
+
+    /// Feeds the tiles of a group one after the other, `done` of the row's before them, and writes what is complete.
+    fn add_group(&self, e: &mut Emitter, group: &mut Group, done: u64, sums: &[Value]) -> Vec<Value> {
+        let shape = [group.tiles as u32, LANES as u32];
+        let lanes = places(e, &shape);
+        let start = e.int((done * LANES) as i64);
+        let index = e.op(Pointwise::Add, start, lanes);
+        let operands = self.operands(e, &mut group.point, index, &shape);
+        self.write(e, &mut group.point);
+        let operands = operands.iter().map(|operand| operand.iter().map(|&x| rows(e, x)).collect::<Vec<_>>());
+        let operands: Vec<Vec<Vec<Value>>> = operands.collect();
+        (0..group.tiles as usize).fold(sums.to_vec(), |sums, row| {
+            let kinds = self.folds.iter().map(|&i| self.body.folds[i].kind);
+            let sums = self.split(&sums);
+            let fed = kinds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (sum, operand))| {
+                let x: Carried = operand.iter().map(|rows| rows[row]).collect();
+                append(&mut e.b, kind, sum, &x)
+            });
+            fed.collect()
+        })
+    }
+}
+
+/// `0, 1, 2, …` in row-major order, counting up along the lanes' axis.
+fn places(e: &mut Emitter, shape: &[u32; 2]) -> Value {
+    let rows = walk::lanes(e, shape[0], Some(1));
+    let pitch = e.int(shape[1].into());
+    let rows = e.op(Pointwise::Mul, rows, pitch);
+    let columns = walk::lanes(e, shape[1], Some(0));
+    let [rows, columns] = [rows, columns].map(|x| e.b.broadcast(x, shape));
+    e.op(Pointwise::Add, rows, columns)
+}
+
+/// The rows of a tile whose number is a power of two, by halves.
+fn rows(e: &mut Emitter, x: Value) -> Vec<Value> {
+    let shape = e.b.ty(x).shape.clone();
+    if shape[0] == 1 {
+        return vec![e.b.reshape(x, &shape[1..])];
+    }
+    let apart = e.b.reshape(x, &[2, shape[0] / 2, shape[1]]);
+    let apart = e.b.trans(apart, &[1, 2, 0]);
+    let [upper, lower] = e.b.split(apart);
+    [upper, lower].into_iter().flat_map(|half| rows(e, half)).collect()
 }

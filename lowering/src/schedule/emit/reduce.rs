@@ -6,7 +6,7 @@ use super::super::group::{AxisData, Body, Store};
 use super::super::simplify::LANES;
 use super::combine::{Carried, append, carried, combine, enter, is_exact, leave, neutral};
 use super::context::Emitter;
-use super::held::Held;
+use super::held::{Group, Held};
 use super::keep::{self, Keep};
 use super::point::Point;
 use super::walk::{self, Tiles, divide, extent, full_end};
@@ -115,7 +115,7 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
     let last = body.stores.iter().map(|s| stage(s.value)).max().unwrap_or(0);
     let mut stored = vec![false; body.stores.len()];
     let mut kept: Vec<Keep> = Vec::new();
-    let mut held: Vec<Point> = Vec::new();
+    let mut held: Vec<Group> = Vec::new();
     for now in 0..=last {
         let folds: Vec<usize> = (0..body.folds.len()).filter(|&i| stage(body.folds[i].input) == now).collect();
         let ready = |s: &Store| s.full && stage(s.value) <= now;
@@ -185,7 +185,7 @@ impl Visit<'_> {
     }
 
     /// Operands of the reductions at a point, as tiles of `shape`; what lies outside changes nothing.
-    fn operands(&self, e: &mut Emitter, point: &mut Point, index: Value, shape: &[u32]) -> Vec<Carried> {
+    pub(super) fn operands(&self, e: &mut Emitter, point: &mut Point, index: Value, shape: &[u32]) -> Vec<Carried> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds
             .map(|fold| {
@@ -204,7 +204,7 @@ impl Visit<'_> {
             .collect()
     }
 
-    fn write(&self, e: &mut Emitter, point: &mut Point) {
+    pub(super) fn write(&self, e: &mut Emitter, point: &mut Point) {
         let results = self.stores.iter().map(|&i| (i, self.body.stores[i].value));
         for (i, ex) in results.chain(self.keeps.iter().map(|k| (k.store, k.ex))) {
             let s = &self.body.stores[i];
@@ -360,20 +360,8 @@ impl Visit<'_> {
     ) -> Vec<Value> {
         let mut inner = self.at(e, outer, (start, lanes), mask);
         let index = e.op(Pointwise::Add, start, lanes);
-        self.feed(e, &mut inner, index, sums, shape)
-    }
-
-    /// Feeds the terms at a point, and writes what is complete there.
-    pub(super) fn feed(
-        &self,
-        e: &mut Emitter,
-        inner: &mut Point,
-        index: Value,
-        sums: &[Value],
-        shape: &[u32],
-    ) -> Vec<Value> {
-        let operands = self.operands(e, inner, index, shape);
-        self.write(e, inner);
+        let operands = self.operands(e, &mut inner, index, shape);
+        self.write(e, &mut inner);
         let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
         let sums = self.split(sums);
         folds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (s, x))| append(&mut e.b, kind, s, x)).collect()
