@@ -63,7 +63,7 @@ impl<'c> Lower<'_, 'c> {
             Reg::Vector(x) if let Some(thread) = self.thread() => {
                 let table: Vec<Option<u32>> = from.iter().copied().map(Some).collect();
                 let same = from.iter().all(|&l| l == from[0]);
-                self.one(self.from_lanes(thread, x, &table), same)
+                self.one(self.of_lanes(thread, x, &table), same)
             }
             Reg::Vector(_) if from.iter().all(|&l| l == from[0]) => {
                 Reg::Uniform(self.ir.extract(self.whole(reg), from[0]))

@@ -18,6 +18,9 @@ use crate::layout::Layout;
 use crate::layout::fragment::choose;
 use crate::tile::{Precision, Value};
 
+/// The row or the column of a place.
+type Part = fn(&(u32, u32)) -> u32;
+
 /// An operand in scratch memory: row-major, elements of the type that is multiplied.
 struct Laid<'c> {
     base: PointerValue<'c>,
@@ -157,17 +160,17 @@ impl<'c> Lower<'_, 'c> {
             let along = ir.binary(I::LShr, at, ir.i32(bits.start));
             ir.binary(I::And, along, ir.i32(((1u64 << bits.len()) - 1) as u32))
         };
-        let place = |part: u32, of: fn(&(u32, u32)) -> u32, along: usize| {
+        let place = |part: u32, of: Part, along: usize| {
             let r = parts.iter().position(|p| of(p) == part).unwrap_or(0) as u32;
             axis(self.coordinate(&layout, thread, r), along)
         };
-        let distinct = |of: fn(&(u32, u32)) -> u32| {
+        let distinct = |of: Part| {
             let mut all: Vec<u32> = parts.iter().map(of).collect();
             all.sort_unstable();
             all.dedup();
             all
         };
-        let (row_of, column_of): (fn(&(u32, u32)) -> u32, fn(&(u32, u32)) -> u32) = (|p| p.0, |p| p.1);
+        let (row_of, column_of): (Part, Part) = (|p| p.0, |p| p.1);
         let (rows, columns) = (distinct(row_of), distinct(column_of));
         let starts: Vec<Any<'c>> =
             rows.iter().map(|&row| ir.binary(I::Mul, place(row, row_of, 0), ir.i32(a.columns))).collect();

@@ -65,7 +65,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// What lane `from[i]` has, in lane `i`; any element where `from[i]` is none.
-    pub fn from_lanes(&self, thread: Thread<'c>, x: Any<'c>, from: &[Option<u32>]) -> Any<'c> {
+    pub fn of_lanes(&self, thread: Thread<'c>, x: Any<'c>, from: &[Option<u32>]) -> Any<'c> {
         let ir = self.ir;
         let known = || from.iter().zip(0u32..).filter_map(|(&f, lane)| f.map(|f| (lane, f)));
         let Some((lane, first)) = known().next() else { return x };
@@ -200,7 +200,7 @@ impl<'c> Lower<'_, 'c> {
                 from.iter().map(|f| f.filter(|&(source, _)| source == r).map(|(_, lane)| lane)).collect();
             let x = match regs[r as usize] {
                 Reg::Uniform(x) => x,
-                reg => self.from_lanes(thread, self.first(reg), &table),
+                reg => self.of_lanes(thread, self.first(reg), &table),
             };
             let set = table.iter().zip(0..).filter(|(f, _)| f.is_some()).fold(0u64, |set, (_, lane)| set | 1 << lane);
             let lanes = from.len() as u32;

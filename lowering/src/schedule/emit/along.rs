@@ -39,7 +39,7 @@ impl Visit<'_> {
             let number = e.op(Pointwise::Div, low, chunk);
             let lane_mask = e.int(LANES as i64 - 1);
             let lane = e.op(Pointwise::And, number, lane_mask);
-            let mut next = self.into_lane(e, (lanes, lane), &self.split(&carried[..tiles]), &partial, &shape);
+            let mut next = self.joined_in_lane(e, (lanes, lane), &self.split(&carried[..tiles]), &partial, &shape);
             next.extend(partial.iter().flatten());
             next
         });

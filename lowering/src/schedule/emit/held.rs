@@ -103,7 +103,7 @@ impl Visit<'_> {
                 let sums = self.initial(e, &shape, None).concat();
                 let joined = partials.iter().zip(0..).fold(sums, |sums: Vec<Value>, (partial, number)| {
                     let number = e.int(number);
-                    self.into_lane(e, (lanes, number), &self.split(&sums), partial, &shape)
+                    self.joined_in_lane(e, (lanes, number), &self.split(&sums), partial, &shape)
                 });
                 self.halve(e, &self.split(&joined))
             }

@@ -319,7 +319,7 @@ impl Visit<'_> {
     }
 
     /// Sums in whose lane `lane` a partial sum has joined.
-    pub(super) fn into_lane(
+    pub(super) fn joined_in_lane(
         &self,
         e: &mut Emitter,
         (lanes, lane): (Value, Value),

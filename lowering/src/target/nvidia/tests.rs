@@ -81,7 +81,8 @@ fn products_of_small_types_are_matrix_instructions() {
         for name in NAMES {
             let text = ptx(&program, name);
             let count = text.matches(instruction).count();
-            assert!(if terms == 0 { count > 0 } else { count == 2 * 2 * (32 / terms) }, "{name} {operand}: {text}");
+            let wanted = 32usize.checked_div(terms).map_or(count.max(1), |times| 2 * 2 * times);
+            assert_eq!(count, wanted, "{name} {operand}: {text}");
             assert!(!text.contains(".local"), "{name} {operand}: {text}");
         }
     }
