@@ -167,5 +167,32 @@ fn held_rows_have_the_same_tree() {
         let plan = plan(&graph, std::slice::from_ref(&input), &Options { grain, ..OPTIONS });
         plan.programs.iter().map(|p| p.to_string().matches("= load").count()).collect::<Vec<_>>()
     };
-    assert_eq!(loads(Grain::of_threads(100)), [16]);
+    // Two groups of eight tiles.
+    assert_eq!(loads(Grain::of_threads(100)), [2]);
+}
+
+/// Extremes that several programs look for are the first of equals, or the first NaN, wherever they lie.
+#[test]
+fn shared_searches_find_the_first() {
+    for (rows, n) in [(1, 70_000), (3, 40_000)] {
+        for kind in [Reduction::ArgMax, Reduction::ArgMin] {
+            let mut x = terms(DType::F32, rows, n, false);
+            let far = if kind == Reduction::ArgMax { 9f32 } else { -9f32 };
+            let places = [(0, [5_000, 33_333]), (1, [1_023, 1_024]), (2, [39_999, 39_999])];
+            for (row, at) in places.into_iter().filter(|&(row, _)| row < rows) {
+                let value = if row == 1 { f32::NAN } else { far };
+                at.into_iter().for_each(|i| x.bits[(row * n + i) as usize] = value.to_bits().into());
+            }
+            for (x, axis) in [(x.clone(), 1), (transposed(&x), 0)] {
+                let mut graph = Graph::new();
+                let input = graph.input(DType::F32, &x.dims);
+                let y = graph.reduce(kind, input, &[axis], DType::I32);
+                graph.outputs.push(y);
+                let options = Options { grain: Grain::of_threads(8000), ..OPTIONS };
+                let got = execute::run(&graph, (&[x], &[]), &options, false).unwrap().swap_remove(0);
+                let wanted: Vec<u64> = places.iter().filter(|p| p.0 < rows).map(|p| p.1[0]).collect();
+                assert_eq!(got.bits, wanted, "{kind:?} of {rows} rows of {n}, axis {axis}");
+            }
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::tile::{Block, Op, Value};
 
 /// Bytes that a lane should have under way.
-const UNDER_WAY: usize = 32;
+const UNDER_WAY: usize = 64;
 
 /// Most operations on registers that are written out one after the other for it.
 const LONGEST: usize = 400;

@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use crate::dtype::{Class, DType};
-use crate::graph::{Dims, Graph, Node, NodeData, Op, PadDim, Reduction};
+use crate::graph::{Dims, Graph, Index, Node, NodeData, Op, PadDim, Reduction};
+use crate::op::Pointwise;
 
 /// Terms that one tree of lanes takes.
 pub const CHUNK: u64 = 1024;
@@ -123,9 +124,12 @@ fn reduction(graph: &mut Graph, kind: Reduction, x: Node, axes: &[u8], dtype: DT
     let worth = terms >= 4 * CHUNK && terms * side_by_side >= WORTH_SHARING;
     // Columns keep a program busy for longer, and sharing them costs a second kernel over tiles of many rows.
     let few = if side_by_side > 1 { 4 } else { 2 };
-    let shared = worth && rows.div_ceil(side_by_side) * few <= u64::from(programs) && !kind.is_arg();
+    let shared = worth && rows.div_ceil(side_by_side) * few <= u64::from(programs);
     if !long && !shared {
         return graph.reduce(kind, x, &axes, dtype);
+    }
+    if kind.is_arg() {
+        return indexed(graph, kind, x, (&axes, side_by_side > 1), &kept, (terms, dtype), programs);
     }
     // 16-bit floats keep their f32 sums between the levels.
     let wide = graph.cast(x, accumulator(kind, dtype));
@@ -141,41 +145,97 @@ pub fn accumulator(kind: Reduction, dtype: DType) -> DType {
     }
 }
 
-/// One level of the tree: `[…, terms]` as `[…, chunks, CHUNK]`, reduced inside the chunks, then over them.  Of columns,
-/// the terms come first: `[chunks, CHUNK, …]`.
+/// Terms in chunks: `[…, terms]` as `[…, chunks, CHUNK]`.  Of columns, the terms come first: `[chunks, CHUNK, …]`.
+struct Chunks {
+    x: Node,
+    count: u64,
+    /// The axis of the chunks; that of their terms follows.
+    axis: usize,
+    /// Extents before and after those two.
+    around: [Dims; 2],
+}
+
+impl Chunks {
+    fn of(
+        graph: &mut Graph,
+        kind: Reduction,
+        x: Node,
+        (axes, columns): (&[usize], bool),
+        kept: &Dims,
+        terms: u64,
+    ) -> Chunks {
+        let rank = kept.len();
+        let others = || (0..rank).filter(|i| !axes.contains(i));
+        let perm: Vec<usize> = match columns {
+            true => axes.iter().copied().chain(others()).collect(),
+            false => others().chain(axes.iter().copied()).collect(),
+        };
+        let rows: Dims = others().map(|i| kept[i]).collect();
+        let around = if columns { [Dims::new(), rows] } else { [rows, Dims::new()] };
+        let axis = around[0].len();
+        let count = terms.div_ceil(CHUNK);
+        let mut chunks = Chunks { x, count, axis, around };
+        let turned = graph.permute(x, &perm);
+        let flat = graph.reshape(turned, &chunks.with(&[terms]));
+        let mut pads: SmallVec<[PadDim; 6]> = smallvec![PadDim::default(); graph.dims(flat).len()];
+        pads[axis].high = count * CHUNK - terms;
+        let padded = graph.pad(flat, &pads, identity(kind, graph.dtype(x)));
+        chunks.x = graph.reshape(padded, &chunks.with(&[count, CHUNK]));
+        chunks
+    }
+
+    /// Extents with `own` in the place of chunks and terms.
+    fn with(&self, own: &[u64]) -> Dims {
+        self.around[0].iter().chain(own).chain(&self.around[1]).copied().collect()
+    }
+
+    /// One result for each chunk.
+    fn reduce(&self, graph: &mut Graph, kind: Reduction) -> Node {
+        let partial = graph.reduce(kind, self.x, &[self.axis + 1], graph.dtype(self.x));
+        graph.reshape(partial, &self.with(&[self.count]))
+    }
+}
+
+/// One level of the tree: reduced inside the chunks, then over them.
 fn chunked(
     graph: &mut Graph,
     kind: Reduction,
     x: Node,
-    (axes, columns): (&[usize], bool),
+    terms_of: (&[usize], bool),
     kept: &Dims,
     terms: u64,
     programs: u32,
 ) -> Node {
+    let chunks = Chunks::of(graph, kind, x, terms_of, kept, terms);
+    let partial = chunks.reduce(graph, kind);
     let dtype = graph.dtype(x);
-    let rank = kept.len();
-    let others = || (0..rank).filter(|i| !axes.contains(i));
-    let perm: Vec<usize> = match columns {
-        true => axes.iter().copied().chain(others()).collect(),
-        false => others().chain(axes.iter().copied()).collect(),
-    };
-    let rows: Dims = others().map(|i| kept[i]).collect();
-    let with = |own: &[u64]| -> Dims {
-        let (before, after) = if columns { (own, rows.as_slice()) } else { (rows.as_slice(), own) };
-        before.iter().chain(after).copied().collect()
-    };
-    let at = if columns { 0 } else { rows.len() };
-    let turned = graph.permute(x, &perm);
-    let flat = graph.reshape(turned, &with(&[terms]));
-    let chunks = terms.div_ceil(CHUNK);
-    let mut pads: SmallVec<[PadDim; 6]> = smallvec![PadDim::default(); rows.len() + 1];
-    pads[at].high = chunks * CHUNK - terms;
-    let padded = graph.pad(flat, &pads, identity(kind, dtype));
-    let split = graph.reshape(padded, &with(&[chunks, CHUNK]));
-    let partial = graph.reduce(kind, split, &[at + 1], dtype);
-    let partial = graph.reshape(partial, &with(&[chunks]));
-    let whole = reduction(graph, kind, partial, &[at as u8], dtype, programs);
+    let whole = reduction(graph, kind, partial, &[chunks.axis as u8], dtype, programs);
     graph.reshape(whole, kept)
+}
+
+/// The index of an extreme term: of the first chunk whose extreme it is, then inside that chunk.
+fn indexed(
+    graph: &mut Graph,
+    kind: Reduction,
+    x: Node,
+    terms_of: (&[usize], bool),
+    kept: &Dims,
+    (terms, dtype): (u64, DType),
+    programs: u32,
+) -> Node {
+    let extreme = if kind == Reduction::ArgMax { Reduction::Max } else { Reduction::Min };
+    let chunks = Chunks::of(graph, kind, x, terms_of, kept, terms);
+    let partial = chunks.reduce(graph, extreme);
+    let chunk = reduction(graph, kind, partial, &[chunks.axis as u8], DType::I64, programs);
+    let all = graph.reshape(chunk, &chunks.with(&[1, 1]));
+    let all = graph.expand(all, &chunks.with(&[1, CHUNK]));
+    let inside = graph.gather(Index::Elements, chunks.x, chunks.axis, all);
+    let term = graph.reduce(kind, inside, &[chunks.axis + 1], DType::I64);
+    let [chunk, term] = [chunk, term].map(|node| graph.reshape(node, kept));
+    let size = graph.constant(DType::I64, CHUNK, kept);
+    let before = graph.map(Pointwise::Mul, &[chunk, size]);
+    let index = graph.map(Pointwise::Add, &[before, term]);
+    graph.cast(index, dtype)
 }
 
 #[cfg(test)]
@@ -209,6 +269,27 @@ mod tests {
         };
         assert_eq!(reduced(8), [vec![10, 1024, 64], vec![10, 64]]);
         assert_eq!(reduced(1), [vec![10_000, 64]]);
+    }
+
+    /// Chunks are compared by their extremes, and the one that wins is gone through again.
+    #[test]
+    fn the_greatest_of_a_tall_column_is_looked_for_in_its_chunk() {
+        let mut g = Graph::new();
+        let x = g.input(DType::F32, &[10_000, 64]);
+        let first = g.reduce(Reduction::ArgMax, x, &[0], DType::I32);
+        g.outputs.push(first);
+        let s = simplify(&g, 8);
+        let reduced = s.nodes.values().filter_map(|d| match d.op {
+            Op::Reduce(kind, _) => Some((kind, s.dims(d.args[0]).to_vec())),
+            _ => None,
+        });
+        let wanted = [
+            (Reduction::Max, vec![10, 1024, 64]),
+            (Reduction::ArgMax, vec![10, 64]),
+            (Reduction::ArgMax, vec![1, 1024, 64]),
+        ];
+        assert_eq!(reduced.collect::<Vec<_>>(), wanted);
+        assert_eq!((s.dtype(s.outputs[0]), s.dims(s.outputs[0]).as_slice()), (DType::I32, &[1, 64][..]));
     }
 
     #[test]

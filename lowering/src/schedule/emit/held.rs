@@ -49,10 +49,11 @@ pub struct Group {
 }
 
 impl Held {
-    /// Numbers of tiles, each a power of two, that lie whole inside a chunk, and inside the half of the row that may end
-    /// early.
-    fn groups(self) -> Vec<u64> {
+    /// Numbers of tiles, each a power of two, that lie whole inside a chunk, inside the half of the row that may end
+    /// early, and inside a run where there are several.
+    fn groups(self, run_length: Option<u64>) -> Vec<u64> {
         let most = if self.exact { TOGETHER } else { TOGETHER.min(self.tiles / 2).max(1) };
+        let most = run_length.map_or(most, |terms| most.min(1 << (terms / LANES).trailing_zeros()));
         let mut rest = self.tiles;
         std::iter::from_fn(|| {
             let size = most.min((rest + 1).next_power_of_two() / 2);
@@ -71,7 +72,7 @@ impl Visit<'_> {
         self.hoist(e, point);
         if groups.is_empty() {
             let mut first = 0;
-            for tiles in held.groups() {
+            for tiles in held.groups(self.terms.run_length) {
                 let masked = !held.exact && first >= held.tiles / 2;
                 groups.push(self.group(e, point, (first, tiles), masked));
                 first += tiles;

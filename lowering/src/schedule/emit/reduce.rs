@@ -42,8 +42,9 @@ pub struct Terms {
     /// Where the reduced axes start among all, and where those that tiles run along do.
     first: usize,
     run: usize,
-    /// Terms in a run, where that is not all of them.
+    /// Terms in a run, where that is not all of them, as a value and as a number.
     period: Option<Value>,
+    pub(super) run_length: Option<u64>,
     /// Extents of all reduced axes but the first, from `first` and from `run` on.
     outer: Vec<Value>,
     inner: Vec<Value>,
@@ -82,8 +83,9 @@ impl Terms {
         };
         let outer = axes[first..run].iter().skip(1).map(|a| e.argument(a.extent as i64, 1)).collect();
         let inner = axes[run..].iter().skip(1).map(|a| extent(e, a.extent)).collect();
-        let period = (run > first).then(|| e.argument(product(&axes[run..]) as i64, LANES as u32));
-        Terms { count, first, run, period, outer, inner, fixed }
+        let run_length = (run > first).then(|| product(&axes[run..]));
+        let period = run_length.map(|length| e.argument(length as i64, LANES as u32));
+        Terms { count, first, run, period, run_length, outer, inner, fixed }
     }
 
     /// The point at the terms `start + lanes`.
