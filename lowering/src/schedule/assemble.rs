@@ -22,7 +22,7 @@ const NARROW: u64 = 1 << 31;
 
 /// Plans the run of a graph whose inputs lie as `inputs` say.
 pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {
-    let simple = simplify(graph, options.grain.programs);
+    let simple = simplify(graph, options);
     assemble(&groups(simple, inputs, options), inputs, options).0
 }
 

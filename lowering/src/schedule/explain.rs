@@ -95,7 +95,7 @@ impl Explanation {
 
 /// Explains the plan of a graph; step numbers are those of [`plan`](super::plan()).
 pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explanation {
-    let (simple, origins) = simplify_with_origins(graph, options.grain.programs);
+    let (simple, origins) = simplify_with_origins(graph, options);
     let groups = fuse::groups(simple, inputs, options);
     let (plan, group_of_step) = assemble(&groups, inputs, options);
     let steps = last_steps(&plan, &group_of_step);

@@ -12,6 +12,8 @@ pub struct Grain {
     tile: (u32, u32, u32),
     /// What sizes and strides are told apart by dividing: the elements of the widest access, if it has to be aligned.
     pub aligned: u32,
+    /// Whether programs sum the terms of a product with a vector faster than a library does.
+    pub sums_products: bool,
     /// Elements of a row, of all its operands together, that a program can hold in registers.
     pub held: u64,
     /// Elements along either side of a tile that is read along one axis and written along another.
@@ -24,13 +26,31 @@ impl Grain {
     /// For lanes that are the elements of vectors.  Starting a program costs a processor as much as some thousand
     /// elements; four vectors hide the latency of one operation.
     pub const fn of_vectors(programs: u32) -> Grain {
-        Grain { programs, worth: 8192, tile: (64, 64, 256), aligned: 1, held: 0, side: 16, block: 64 }
+        Grain {
+            programs,
+            worth: 8192,
+            tile: (64, 64, 256),
+            aligned: 1,
+            sums_products: false,
+            held: 0,
+            side: 16,
+            block: 64,
+        }
     }
 
     /// For lanes that are threads.  Programs cost next to nothing, and it takes many to have enough loads under way;
     /// each lane moves some 32 bytes of a tile, and may keep some hundred elements.
     pub const fn of_threads(programs: u32) -> Grain {
-        Grain { programs, worth: 1, tile: (128, 256, 1024), aligned: 16, held: 4096, side: 32, block: 32 }
+        Grain {
+            programs,
+            worth: 1,
+            tile: (128, 256, 1024),
+            aligned: 16,
+            sums_products: true,
+            held: 4096,
+            side: 32,
+            block: 32,
+        }
     }
 
     /// The same cut for another number of programs.

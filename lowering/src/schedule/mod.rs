@@ -16,6 +16,7 @@ mod print;
 pub mod simplify;
 pub mod trace;
 mod traffic;
+mod vectors;
 pub mod view;
 
 pub use assemble::plan;

@@ -8,6 +8,8 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::plan::Options;
+use super::vectors::{self, vector};
 use crate::dtype::{Class, DType};
 use crate::graph::{Dims, Graph, Index, Node, NodeData, Op, PadDim, Reduction};
 use crate::op::Pointwise;
@@ -59,13 +61,16 @@ pub fn identity(kind: Reduction, dtype: DType) -> u64 {
     }
 }
 
-/// The graph rewritten for `programs` programs per launch.
-pub fn simplify(graph: &Graph, programs: u32) -> Graph {
-    simplify_with_origins(graph, programs).0
+/// The graph rewritten for a machine.
+pub fn simplify(graph: &Graph, options: &Options) -> Graph {
+    simplify_with_origins(graph, options).0
 }
 
 /// As [`simplify`], and the node of `graph` that each new one stands for.
-pub fn simplify_with_origins(graph: &Graph, programs: u32) -> (Graph, PrimaryMap<Node, Node>) {
+pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node>) {
+    let programs = options.grain.programs;
+    // Under strict numerics there is no library, and products have one order of terms.
+    let by_lanes = options.grain.sums_products && options.gemm_from.is_some();
     let mut origins: PrimaryMap<Node, Node> = PrimaryMap::new();
     let mut out = Graph { slots: graph.slots.clone(), inputs: graph.inputs, ..Graph::default() };
     let mut new: FxHashMap<Node, Node> = FxHashMap::default();
@@ -78,6 +83,12 @@ pub fn simplify_with_origins(graph: &Graph, programs: u32) -> (Graph, PrimaryMap
         let made = match &data.op {
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
+            Op::Contract if let Some(vector) = vector(&out, data.args[0], data.args[1]).filter(|_| by_lanes) => {
+                let (terms, axis) = vectors::terms(&mut out, data.args[0], data.args[1], vector);
+                let wide = out.dtype(terms);
+                let sums = reduction(&mut out, Reduction::Sum, terms, &[axis], wide, programs);
+                vectors::result(&mut out, sums, &data.dims, data.dtype)
+            }
             Op::Scatter(..) if out.nodes[data.args[2]].is_empty() => data.args[0],
             _ => out.nodes.push(data),
         };
@@ -241,6 +252,31 @@ fn indexed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Grain;
+
+    fn options(programs: u32) -> Options {
+        Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(programs) }
+    }
+
+    /// A library is asked for products of matrices alone where rows are summed faster.
+    #[test]
+    fn a_product_with_a_vector_is_a_sum() {
+        for (a, b) in [([3, 1, 500], [3, 500, 70]), ([1, 70, 500], [1, 500, 1])] {
+            let mut g = Graph::new();
+            let [a, b] = [a, b].map(|dims| g.input(DType::Bf16, &dims));
+            let y = g.contract(a, b);
+            g.outputs.push(y);
+            let contracts = |options: &Options| {
+                let s = simplify(&g, options);
+                assert_eq!((s.dims(s.outputs[0]), s.dtype(s.outputs[0])), (g.dims(y), DType::Bf16));
+                s.nodes.values().filter(|d| d.op == Op::Contract).count()
+            };
+            let threads = Options { grain: Grain::of_threads(8000), gemm_from: Some(1), ..options(8) };
+            assert_eq!(contracts(&threads), 0);
+            assert_eq!(contracts(&Options { gemm_from: None, ..threads.clone() }), 1);
+            assert_eq!(contracts(&Options { gemm_from: Some(1), ..options(8) }), 1);
+        }
+    }
 
     #[test]
     fn a_long_sum_becomes_levels_of_chunks() {
@@ -248,7 +284,7 @@ mod tests {
         let x = g.input(DType::F16, &[3_000_000]);
         let sum = g.reduce(Reduction::Sum, x, &[0], DType::F16);
         g.outputs.push(sum);
-        let s = simplify(&g, 8);
+        let s = simplify(&g, &options(8));
         let reduced: Vec<u64> =
             s.nodes.values().filter(|d| matches!(d.op, Op::Reduce(..))).map(|d| s.nodes[d.args[0]].len()).collect();
         assert_eq!(reduced, [2930 * 1024, 2930]);
@@ -263,7 +299,7 @@ mod tests {
         let sum = g.reduce(Reduction::Sum, x, &[0], DType::F32);
         g.outputs.push(sum);
         let reduced = |programs| -> Vec<Vec<u64>> {
-            let s = simplify(&g, programs);
+            let s = simplify(&g, &options(programs));
             let reductions = s.nodes.values().filter(|d| matches!(d.op, Op::Reduce(..)));
             reductions.map(|d| s.dims(d.args[0]).to_vec()).collect()
         };
@@ -278,7 +314,7 @@ mod tests {
         let x = g.input(DType::F32, &[10_000, 64]);
         let first = g.reduce(Reduction::ArgMax, x, &[0], DType::I32);
         g.outputs.push(first);
-        let s = simplify(&g, 8);
+        let s = simplify(&g, &options(8));
         let reduced = s.nodes.values().filter_map(|d| match d.op {
             Op::Reduce(kind, _) => Some((kind, s.dims(d.args[0]).to_vec())),
             _ => None,
@@ -300,7 +336,7 @@ mod tests {
         let y = g.input(DType::F32, &[3, 1]);
         let max = g.reduce(Reduction::Max, y, &[1], DType::F32);
         g.outputs = vec![sum, max];
-        let s = simplify(&g, 8);
+        let s = simplify(&g, &options(8));
         assert!(matches!(s.nodes[s.outputs[0]].op, Op::Constant(0)));
         assert!(matches!(s.nodes[s.outputs[1]].op, Op::Input(1)));
     }
