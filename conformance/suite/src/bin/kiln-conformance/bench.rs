@@ -14,7 +14,7 @@ use kiln_bench::workload::Workload;
 use kiln_bench::{batches, workloads};
 use lexopt::prelude::*;
 
-use crate::Command;
+use crate::{Command, device};
 use report::{Report, Row};
 
 pub const COMMAND: Command = Command {
@@ -34,6 +34,7 @@ struct Options {
 
 fn run(words: Vec<String>) -> Result<ExitCode, String> {
     let options = parse(lexopt::Parser::from_args(words)).map_err(|error| error.to_string())?;
+    device::require()?;
     let device = Device::new(KilnDevice::default());
     let copy = copy::rate(&device)?;
     println!("{}: copies at {copy:.0} GB/s, read and written", kiln_suite::DEVICE);

@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use burn_kiln::KilnDevice;
+use burn_kiln::inspect::{self, About};
 use burn_kiln::knobs::KILN_DEVICE;
 
 /// Takes `--device NAME` or `--device=NAME` out of the arguments and sees to it that it is in force.
@@ -15,6 +16,27 @@ pub fn choose(words: &mut Vec<String>) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let error = start_anew(Command::new(own).args(words).env(KILN_DEVICE, name));
     Err(format!("cannot start again with {KILN_DEVICE} set: {error}"))
+}
+
+/// Whether the chosen machine is there; if not, the reason in one line.
+pub fn require() -> Result<(), String> {
+    let chosen = KilnDevice::default();
+    let kind = match chosen {
+        KilnDevice::Cuda(_) => "cuda",
+        KilnDevice::Hip(_) => "hip",
+        _ => return Ok(()),
+    };
+    let devices = inspect::devices();
+    let of_kind = |about: &&About| about.device.split(':').next() == Some(kind);
+    let about = devices.iter().find(|about| about.device == chosen.to_string());
+    match about.or(devices.iter().find(of_kind)) {
+        None => Err(format!("no {chosen} device")),
+        Some(about) => match about.facts.iter().find(|(name, _)| *name == "unavailable") {
+            Some((_, why)) => Err(format!("no {chosen} device: {why}")),
+            None if about.device == chosen.to_string() => Ok(()),
+            None => Err(format!("no {chosen} device, only {}", about.device)),
+        },
+    }
 }
 
 /// Comes back only if it cannot be done.

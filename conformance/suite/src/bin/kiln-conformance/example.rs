@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::Command;
+use crate::{Command, device};
 
 pub const COMMAND: Command = Command {
     name: "example",
@@ -22,7 +22,10 @@ fn run(words: Vec<String>) -> Result<ExitCode, String> {
         return Err(format!("wanted one of {}", known.join(", ")));
     };
     match EXAMPLES.iter().find(|(known, _)| known == name) {
-        Some((_, run)) => Ok(run(lexopt::Parser::from_args(arguments))),
+        Some((_, run)) => {
+            device::require()?;
+            Ok(run(lexopt::Parser::from_args(arguments)))
+        }
         None => Err(format!("there is no example `{name}`, only {}", known.join(", "))),
     }
 }

@@ -6,7 +6,7 @@ use burn_kiln::KilnDevice;
 use kiln_suite::{DEVICE, run};
 use libtest_mimic::Arguments;
 
-use crate::Command;
+use crate::{Command, device};
 
 pub const COMMAND: Command = Command {
     name: "test",
@@ -16,6 +16,7 @@ pub const COMMAND: Command = Command {
 };
 
 fn test(words: Vec<String>) -> Result<ExitCode, String> {
+    device::require()?;
     let mut arguments = Arguments::from_iter(std::iter::once("kiln-conformance test".to_owned()).chain(words));
     // One device, one test at a time: what a test counts there, and what fits into its memory, is its own.
     if matches!(KilnDevice::default(), KilnDevice::Cuda(_) | KilnDevice::Hip(_)) {
