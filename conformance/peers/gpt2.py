@@ -68,31 +68,29 @@ def draw(parameter, numbers, transposed):
 
 
 def forward(numbers, batch, length):
-    gpt = Gpt2(numbers).eval()
-    tokens = numbers.integers([batch, length], VOCABULARY)
-
-    @torch.no_grad()
-    def run(gpt=gpt):
-        return gpt(tokens)
-
-    return run
+    """The model and its arguments."""
+    gpt = Gpt2(numbers).eval().requires_grad_(False)
+    return gpt, (numbers.integers([batch, length], VOCABULARY),)
 
 
-def train(numbers, batch, length):
-    gpt = Gpt2(numbers)
-    tokens = numbers.integers([batch, length], VOCABULARY)
-    targets = numbers.integers([batch * length], VOCABULARY)
-    # Burn's defaults: AdamW with a weight decay of 1e-4 and ε = 1e-5.
-    optimizer = torch.optim.AdamW(gpt.parameters(), lr=1e-4, betas=(0.9, 0.999), eps=1e-5, weight_decay=1e-4, fused=True)
+class Training:
+    """A step with AdamW; `loss` is what may be compiled."""
 
-    def loss():
-        return F.cross_entropy(gpt(tokens), targets)
+    def __init__(self, numbers, batch, length):
+        self.gpt = Gpt2(numbers)
+        tokens = numbers.integers([batch, length], VOCABULARY)
+        self.args = (tokens, numbers.integers([batch * length], VOCABULARY))
+        # Burn's defaults: AdamW with a weight decay of 1e-4 and epsilon of 1e-5.
+        self.optimizer = torch.optim.AdamW(
+            self.gpt.parameters(), lr=1e-4, betas=(0.9, 0.999), eps=1e-5, weight_decay=1e-4, fused=True
+        )
 
-    def run(loss=loss):
-        value = loss()
+    def loss(self, tokens, targets):
+        return F.cross_entropy(self.gpt(tokens), targets)
+
+    def step(self, loss):
+        value = loss(*self.args)
         value.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return value
-
-    return run, loss
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return value.detach()

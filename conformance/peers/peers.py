@@ -17,6 +17,7 @@ import traceback
 import torch
 import triton
 
+from gpt2 import Training
 from numbers_of_bench import digest
 from workloads import HEAVY, HEAVY_VARIANTS, WORKLOADS
 
@@ -51,26 +52,25 @@ def measure(call, seconds):
     }
 
 
-def compiled(call, mode=None):
-    """The call, or of a training step its loss, compiled."""
-    torch._dynamo.reset()
-    if isinstance(call, tuple):
-        step, loss = call
-        loss = torch.compile(loss, mode=mode)
-        return lambda: step(loss)
-    return torch.compile(call, mode=mode)
-
-
 MODES = {"compile": None, "graphs": "reduce-overhead", "max": "max-autotune-no-cudagraphs"}
 
 
-def variant(prepare, name, seconds):
-    torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-    call = prepare()
-    if name in MODES:
-        call = compiled(call, MODES[name])
-    elif isinstance(call, tuple):
-        call = call[0]
+def variant(prepare, kind, seconds):
+    """Measures a workload as it is (`eager`, `tf32`) or compiled."""
+    torch._dynamo.reset()
+    torch.set_float32_matmul_precision("high" if kind == "tf32" else "highest")
+    compiled = (lambda run: torch.compile(run, mode=MODES[kind])) if kind in MODES else (lambda run: run)
+    prepared = prepare()
+    if isinstance(prepared, Training):
+        loss = compiled(prepared.loss)
+        return measure(lambda: prepared.step(loss), seconds)
+    run, args = prepared
+    run = compiled(run)
+
+    def call():
+        with torch.no_grad():
+            return run(*args)
+
     return measure(call, seconds)
 
 

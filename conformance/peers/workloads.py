@@ -1,6 +1,7 @@
 """The workloads of conformance/bench in PyTorch: what each computes, on the same numbers.
 
-A workload is a function of nothing that gives the call to time; its inputs are made when it is asked.
+A workload is a function of nothing that makes the inputs and gives what is called with them: a function and its
+arguments.
 """
 
 import math
@@ -19,34 +20,34 @@ def gelu_bias():
     numbers = Numbers(1)
     x, b = numbers.of(F16, [8192, 4096], -3, 3), numbers.of(F16, [1, 4096], -0.5, 0.5)
 
-    def run(x=x, b=b):
+    def run(x, b):
         x = x + b
         return x * 0.5 * (torch.erf(x / math.sqrt(2)) + 1.0)
 
-    return run
+    return run, (x, b)
 
 
 def chain():
     numbers = Numbers(2)
     x, y, z = (numbers.of(F32, [64 << 20], -2, 2) for _ in range(3))
-    return lambda x=x, y=y, z=z: (torch.tanh(x * y + z) * torch.sigmoid(x) - y).abs().sqrt() + torch.exp(z)
+    return lambda x, y, z: (torch.tanh(x * y + z) * torch.sigmoid(x) - y).abs().sqrt() + torch.exp(z), (x, y, z)
 
 
 def swiglu():
     numbers = Numbers(6)
     a, b = (numbers.of(BF16, [16384, 11008], -4, 4) for _ in range(2))
-    return lambda a=a, b=b: F.silu(a) * b
+    return lambda a, b: F.silu(a) * b, (a, b)
 
 
 def transpose_add():
     x = Numbers(7).of(BF16, [8192, 8192], -1, 1)
-    return lambda x=x: x.t() + 1.0
+    return lambda x: x.t() + 1.0, (x,)
 
 
 def softmax(shape, dtype):
     def prepare():
         x = Numbers(11).of(dtype, shape, -5, 5)
-        return lambda x=x: torch.softmax(x, 1)
+        return lambda x: torch.softmax(x, 1), (x,)
 
     return prepare
 
@@ -54,24 +55,23 @@ def softmax(shape, dtype):
 def layer_norm():
     x = Numbers(14).of(BF16, [16384, 4096], -1, 3)
     gamma, beta = torch.ones(4096, dtype=BF16, device=x.device), torch.zeros(4096, dtype=BF16, device=x.device)
-    return lambda x=x: F.layer_norm(x, [4096], gamma, beta, 1e-5)
+    return lambda x, gamma, beta: F.layer_norm(x, [4096], gamma, beta, 1e-5), (x, gamma, beta)
 
 
 def rms_norm():
     numbers = Numbers(15)
     x, gamma = numbers.of(BF16, [16384, 4096], -2, 2), numbers.of(BF16, [1, 4096], 0.5, 1.5)
 
-    def run(x=x, gamma=gamma):
+    def run(x, gamma):
         wide = x.to(F32)
         return (wide / ((wide * wide).mean(1, keepdim=True) + 1e-6).sqrt()).to(BF16) * gamma
 
-    return run
+    return run, (x, gamma)
 
 
 def of(shape, dtype, call):
     def prepare():
-        x = Numbers(22).of(dtype, shape, -0.5, 1.5)
-        return lambda x=x: call(x)
+        return call, (Numbers(22).of(dtype, shape, -0.5, 1.5),)
 
     return prepare
 
@@ -80,7 +80,7 @@ def matmul(left, right, dtype):
     def prepare():
         numbers = Numbers(31)
         a, b = numbers.of(dtype, left, -0.5, 1), numbers.of(dtype, right, -0.5, 1)
-        return lambda a=a, b=b: a @ b
+        return lambda a, b: a @ b, (a, b)
 
     return prepare
 
@@ -93,7 +93,7 @@ def linear_gelu():
         gpt2.draw(linear.weight, numbers, transposed=True)
         gpt2.draw(linear.bias, numbers, transposed=False)
     weight, bias = linear.weight.detach().to(BF16), linear.bias.detach().to(BF16)
-    return lambda x=x: F.gelu(F.linear(x, weight, bias))
+    return lambda x, weight, bias: F.gelu(F.linear(x, weight, bias)), (x, weight, bias)
 
 
 def conv_relu():
@@ -104,14 +104,14 @@ def conv_relu():
         gpt2.draw(conv.weight, numbers, transposed=False)
         gpt2.draw(conv.bias, numbers, transposed=False)
     weight, bias = conv.weight.detach().to(BF16), conv.bias.detach().to(BF16)
-    return lambda x=x: F.relu(F.conv2d(x, weight, bias, padding=1))
+    return lambda x, weight, bias: F.relu(F.conv2d(x, weight, bias, padding=1)), (x, weight, bias)
 
 
 def attention(batch, heads, length, width, causal):
     def prepare():
         numbers = Numbers(41)
-        q, k, v = (numbers.of(BF16, [batch, heads, length, width], -1, 1) for _ in range(3))
-        return lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        args = tuple(numbers.of(BF16, [batch, heads, length, width], -1, 1) for _ in range(3))
+        return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), args
 
     return prepare
 
@@ -149,7 +149,7 @@ WORKLOADS = {
     "attention/b4h32n4096d128/bf16": (attention(4, 32, 4096, 128, False), ["eager"]),
     "gpt2-forward/8x1024/bf16": (lambda: gpt2.forward(Numbers(61), 8, 1024), ["eager", "compile", "graphs"]),
     "gpt2-forward/1x128/bf16": (lambda: gpt2.forward(Numbers(61), 1, 128), ["eager", "compile", "graphs"]),
-    "gpt2-train/8x1024/bf16": (lambda: gpt2.train(Numbers(62), 8, 1024), ["eager", "compile"]),
+    "gpt2-train/8x1024/bf16": (lambda: gpt2.Training(Numbers(62), 8, 1024), ["eager", "compile"]),
 }
 
 # Compiling these takes longer than all else together: only with --heavy.
