@@ -66,9 +66,9 @@ fn ptx(name: &str, program: &Program) -> Result<Code, Error> {
 fn code_object(name: &str, program: &Program) -> Result<Code, Error> {
     let spec = amd::spec(name).ok_or_else(|| unknown(name))?;
     let object = amd::Compiler::new(&spec, Linker::new(None)).compile(program, &mut |_, _| {})?;
-    let kernel = object.kernel().map_err(|error| Error::Foreign(error.to_string()))?;
-    match kernel.wavefront == spec.lanes {
+    let amd::Inspection { kernel, violations, .. } = amd::Inspection::of(program, &spec, &object)?;
+    match violations.is_empty() {
         true => Ok(Code { private: kernel.private_bytes }),
-        false => Err(Error::Foreign(format!("{}: waves of {} lanes", program.name, kernel.wavefront))),
+        false => Err(Error::Foreign(format!("{}: {}", program.name, violations.join("; ")))),
     }
 }

@@ -18,6 +18,9 @@ const B4: Fragment = rows(&[Row(1), Row(2)], &[Column(1), Column(2), Column(4), 
 /// The same with eight neighbours.
 const A8: Fragment = rows(&[Column(1), Column(2), Column(4)], &[Row(1), Row(2), Row(4), Row(8), Column(8), Column(16)]);
 const B8: Fragment = rows(&[Row(1), Row(2), Row(4)], &[Column(1), Column(2), Column(4), Column(8), Row(8), Row(16)]);
+/// The same with two.
+const A2: Fragment = rows(&[Column(1)], &[Row(1), Row(2), Row(4), Row(8), Column(2), Column(4)]);
+const B2: Fragment = rows(&[Row(1)], &[Column(1), Column(2), Column(4), Column(8), Row(2), Row(4)]);
 /// A column of the result per lane, four neighbours down in its registers.
 const C4: Fragment = rows(&[Row(1), Row(2)], &[Column(1), Column(2), Column(4), Column(8), Row(4), Row(8)]);
 
@@ -47,6 +50,7 @@ const fn instruction(name: &'static str, [operand, sum]: [DType; 2], k: u32, [a,
 
 const F16: [DType; 2] = [DType::F16, DType::F32];
 const BF16: [DType; 2] = [DType::Bf16, DType::F32];
+const F32: [DType; 2] = [DType::F32, DType::F32];
 const I8: [DType; 2] = [DType::I8, DType::I32];
 const U8: [DType; 2] = [DType::U8, DType::U32];
 
@@ -62,6 +66,8 @@ pub(super) const CDNA3: &[Matrix] = &[
     instruction("llvm.amdgcn.mfma.f32.16x16x16f16", F16, 16, [A4, B4, C4]),
     instruction("llvm.amdgcn.mfma.f32.16x16x16bf16.1k", BF16, 16, [A4, B4, C4]),
     instruction("llvm.amdgcn.mfma.i32.16x16x32.i8", I8, 32, [A8, B8, C4]),
+    // What AMD calls xf32.
+    Matrix { precision: Precision::Tf32, ..instruction("llvm.amdgcn.mfma.f32.16x16x8.xf32", F32, 8, [A2, B2, C4]) },
 ];
 
 /// Of gfx11.
@@ -108,7 +114,7 @@ fn operand<'c>(ir: &Ir<'c>, matrix: &Matrix, xs: &[Any<'c>]) -> Any<'c> {
     let x = side_by_side(ir, xs);
     let words = xs.len() as u32 / 4;
     let ty = match matrix.operand {
-        DType::F16 | DType::Bf16 => return x,
+        float if float.is_float() => return x,
         _ if !matrix.name.contains("mfma") => ir.wide(ir.context.i32_type().into(), words),
         _ if words == 1 => ir.context.i32_type().into(),
         _ => ir.context.i64_type().into(),

@@ -28,6 +28,12 @@ fn places(machine: &str, matrix: &Matrix) -> Places {
             b: |l, e| [4 * (l / 16) + e, l % 16],
             c: |l, e| [4 * (l / 16) + e % 4, l % 16],
         },
+        ("gfx942", 4) => Places {
+            elements: [2, 2, 4],
+            a: |l, e| [l % 16, 2 * (l / 16) + e],
+            b: |l, e| [2 * (l / 16) + e, l % 16],
+            c: |l, e| [4 * (l / 16) + e % 4, l % 16],
+        },
         ("gfx942", _) => Places {
             elements: [8, 8, 4],
             a: |l, e| [l % 16, 8 * (l / 16) + e],

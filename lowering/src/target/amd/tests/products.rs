@@ -13,7 +13,7 @@ fn matrix(b: &mut Builder, rows: u32, columns: u32) -> Value {
 }
 
 /// Loads two tiles, multiplies them and stores the sums.
-fn product([operand, sum]: [DType; 2], [m, n, k]: [u32; 3]) -> Program {
+fn product([operand, sum]: [DType; 2], precision: Precision, [m, n, k]: [u32; 3]) -> Program {
     let mut b = Builder::new("product");
     let [x, y] = [0; 2].map(|_| b.buffer(operand, false));
     let result = b.buffer(sum, true);
@@ -21,7 +21,7 @@ fn product([operand, sum]: [DType; 2], [m, n, k]: [u32; 3]) -> Program {
     let (xs, ys) = (b.load(x, at_x), b.load(y, at_y));
     let zero = b.constant(sum, 0);
     let zero = b.broadcast(zero, &[m, n]);
-    let sums = b.dot(xs, ys, zero, Precision::Ieee);
+    let sums = b.dot(xs, ys, zero, precision);
     b.store(result, at, sums, None);
     b.finish()
 }
@@ -47,7 +47,7 @@ fn instruction(machine: &Spec, operand: DType) -> Option<(&'static str, u32)> {
 fn products_of_small_types_are_matrix_instructions() {
     let types = [(DType::F16, DType::F32), (DType::Bf16, DType::F32), (DType::I8, DType::I32), (DType::U8, DType::U32)];
     for (operand, sum) in types {
-        for c in everywhere(&product([operand, sum], [32, 64, 32])) {
+        for c in everywhere(&product([operand, sum], Precision::Ieee, [32, 64, 32])) {
             let Some((name, terms)) = instruction(&c.machine, operand) else {
                 assert_eq!(c.count("v_mfma") + c.count("v_wmma"), 0, "{}", c.text());
                 continue;
@@ -61,7 +61,7 @@ fn products_of_small_types_are_matrix_instructions() {
 fn warps_share_a_product() {
     for name in NAMES {
         let machine = Spec { warps: 4, ..spec(name).unwrap() };
-        let c = Compiled::of(&product([DType::Bf16, DType::F32], [64, 64, 32]), &machine);
+        let c = Compiled::of(&product([DType::Bf16, DType::F32], Precision::Ieee, [64, 64, 32]), &machine);
         let (name, _) = instruction(&machine, DType::Bf16).unwrap();
         assert_eq!(c.count(name), 2 * 2 * 2, "{}", c.text());
     }
@@ -69,8 +69,18 @@ fn warps_share_a_product() {
 
 #[test]
 fn products_of_exact_floats_stay_chains_of_fused_operations() {
-    for c in everywhere(&product([DType::F32, DType::F32], [16, 32, 8])) {
+    for c in everywhere(&product([DType::F32, DType::F32], Precision::Ieee, [16, 32, 8])) {
         assert_eq!(c.count("v_mfma") + c.count("v_wmma"), 0, "{}", c.text());
         assert!(c.mentions("fma") > 0, "{}", c.text());
+    }
+}
+
+#[test]
+fn products_of_rounded_floats_are_matrix_instructions_where_there_are_any() {
+    for (precision, times) in [(Precision::Tf32, 1), (Precision::Tf32x3, 3)] {
+        for c in everywhere(&product([DType::F32, DType::F32], precision, [16, 32, 16])) {
+            let wanted = if c.machine.name == "gfx942" { 2 * 2 * times } else { 0 };
+            assert_eq!(c.count("v_mfma_f32_16x16x8_xf32"), wanted, "{}", c.text());
+        }
     }
 }
