@@ -26,6 +26,8 @@ pub struct Launch {
     pub rows: Vec<&'static str>,
     /// Numbers of program instances.
     pub grid: [u32; 3],
+    /// Whether it finishes the product before it, which computes it part by part: the two count as one product.
+    pub is_tail: bool,
 }
 
 /// What a plan does, whatever its numbers are.
@@ -53,15 +55,18 @@ impl Shape {
     pub(crate) fn of(graph: &Graph, plan: &Plan) -> Shape {
         let mut shape = Shape { rows: graph.nodes.values().filter(|n| !n.op.is_free()).count(), ..Shape::default() };
         let bytes = |buf| plan.buffers[buf].len * plan.buffers[buf].dtype.bytes() as u64;
+        let mut follows = false;
         for step in &plan.steps {
+            let is_tail = std::mem::replace(&mut follows, matches!(step, Step::Gemm(g) if g.tail.is_some()));
             match step {
                 Step::Launch { program, grid, args, rows, .. } => {
                     let program = plan.programs[*program].name.clone();
                     let buffers = args.iter().filter_map(|a| if let Arg::Buffer(b) = a { Some(*b) } else { None });
                     let names: Vec<String> = buffers.clone().map(|b| format!("{b}")).collect();
                     shape.bytes += buffers.map(bytes).sum::<u64>();
-                    shape.steps.push(format!("launch {program} {grid:?} {}: {}", names.join(" "), rows.join(" ")));
-                    shape.launches.push(Launch { program, rows: rows.clone(), grid: *grid });
+                    let what = if is_tail { "tail" } else { "launch" };
+                    shape.steps.push(format!("{what} {program} {grid:?} {}: {}", names.join(" "), rows.join(" ")));
+                    shape.launches.push(Launch { program, rows: rows.clone(), grid: *grid, is_tail });
                 }
                 Step::Gemm(g) => {
                     shape.gemms += 1;
@@ -132,9 +137,14 @@ impl Report {
         self.segments.iter().flat_map(|s| &s.shape.launches).collect()
     }
 
-    /// Number of kernels launched.
+    /// Number of kernels, without those that finish a product.
     pub fn kernels(&self) -> usize {
-        self.launches().len()
+        self.launches().iter().filter(|launch| !launch.is_tail).count()
+    }
+
+    /// Number of kernels that finish a product while it is computed: bias, activation, residual, norm.
+    pub fn tails(&self) -> usize {
+        self.launches().iter().filter(|launch| launch.is_tail).count()
     }
 
     /// Number of products by the BLAS.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use kiln_lowering::schedule::{Arg, Buf, Gemm, Plan, Sort, Step};
+use kiln_lowering::schedule::{Arg, Buf, Gemm, Plan, Sort, Step, Tail};
 
-use super::engine::{Checked, Engine, Memory, Ticket};
+use super::engine::{Checked, Engine, Launch, Memory, Ticket};
 use super::explain;
 use super::fate::{touched, written};
 use super::gather::{self, Asked, Gather};
@@ -87,20 +87,67 @@ pub(super) fn run(
         return run.give_up(message);
     }
     let mut nanos = Vec::new();
-    for (number, step) in plan.steps.iter().enumerate() {
+    let mut number = 0;
+    while let Some(step) = plan.steps.get(number) {
         let started = (timed && !matches!(step, Step::Free(_))).then(Instant::now);
-        run.step(number, step);
+        let ran = run.steps(number, step);
         if started.is_some() {
             // What fails here is reported by whoever waits next.
             let _ = engine.synchronise();
         }
         nanos.extend(started.map(|started| (number, started.elapsed().as_nanos() as u64)));
+        number += ran;
     }
     run.submit();
     run.finish(nanos)
 }
 
 impl<'a> Run<'a> {
+    /// Runs a step, and a product's tail with it where the machine has use for that; gives how many steps that was.
+    fn steps(&mut self, number: usize, step: &'a Step) -> usize {
+        if let Step::Gemm(gemm) = step
+            && let (Some(cut), Some(next)) = (gemm.tail, self.plan.steps.get(number + 1))
+            && let Step::Launch { program, grid, args, checks, .. } = next
+            && let Ok(kernel) = &self.kernels[*program]
+            && self.engine.finishes()
+            && !grid.contains(&0)
+            && self.failures.is_empty()
+        {
+            let launch = (*grid, &args[..], &checks[..]);
+            let done = catch_unwind(AssertUnwindSafe(|| self.product((gemm, cut), kernel, launch)));
+            if let Err(message) = done.unwrap_or_else(|panic| Err(message_of(&*panic))) {
+                self.failures.push(Broken { step: number + 1, message });
+                [step, next].into_iter().for_each(|step| self.spoil(step, self.failures.len() - 1));
+            }
+            return 2;
+        }
+        self.step(number, step);
+        1
+    }
+
+    /// Runs a product and its tail.
+    fn product(
+        &mut self,
+        (gemm, cut): (&Gemm, Tail),
+        kernel: &Kernel,
+        (grid, args, checks): ([u32; 3], &[Arg], &[String]),
+    ) -> Result<(), String> {
+        let addresses = self.addresses(gemm)?;
+        self.gather.words.clear();
+        self.bind(args)?;
+        self.machine.counters.gemms.fetch_add(1, Relaxed);
+        let launch = Launch { plan: self.plan, grid, args, params: &self.gather.words, checks: !checks.is_empty() };
+        // SAFETY: the plan passes a word per parameter; its buffers hold all elements that the program accesses or the
+        // product names, are aligned to 64 bytes, and belong to this run alone where they are written.
+        let checked = unsafe { self.engine.finish((gemm, cut, addresses), &**kernel, &launch) };
+        self.gather.words.clear();
+        match checked? {
+            Checked::Now(0) => Ok(()),
+            Checked::Now(code) => Err(meaning(checks, code)),
+            Checked::Later(_) => unreachable!("what is finished part by part is done when it returns"),
+        }
+    }
+
     fn step(&mut self, number: usize, step: &'a Step) {
         if let Step::Free(buf) = step {
             let freed = self.slot(*buf).memory.take();
@@ -204,6 +251,18 @@ impl<'a> Run<'a> {
     ) -> Result<(), String> {
         let kernel = self.kernels[program].as_ref().map_err(String::clone)?;
         let first = self.gather.words.len();
+        self.bind(args)?;
+        self.machine.counters.launches.fetch_add(1, Relaxed);
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        let params = first..self.gather.words.len();
+        let asked = Asked::Launch { kernel, plan: self.plan, grid, args, params, checks: !checks.is_empty() };
+        self.ask(step, asked, checks)
+    }
+
+    /// Adds a launch's words to those that are gathered.
+    fn bind(&mut self, args: &[Arg]) -> Result<(), String> {
         for arg in args {
             let word = match arg {
                 Arg::Buffer(buf) => self.address(*buf)?,
@@ -212,13 +271,7 @@ impl<'a> Run<'a> {
             };
             self.gather.words.push(word);
         }
-        self.machine.counters.launches.fetch_add(1, Relaxed);
-        if grid.contains(&0) {
-            return Ok(());
-        }
-        let params = first..self.gather.words.len();
-        let asked = Asked::Launch { kernel, plan: self.plan, grid, args, params, checks: !checks.is_empty() };
-        self.ask(step, asked, checks)
+        Ok(())
     }
 
     /// Asks for the work of a step, or keeps it until all of it is.
@@ -247,9 +300,14 @@ impl<'a> Run<'a> {
         data.len as usize * data.dtype.bytes()
     }
 
-    fn gemm(&mut self, step: usize, gemm: &'a Gemm) -> Result<(), String> {
+    /// Those of a product's buffers.
+    fn addresses(&mut self, gemm: &Gemm) -> Result<[u64; 3], String> {
         let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| self.address(m.buffer));
-        let addresses = [a?, b?, c?];
+        Ok([a?, b?, c?])
+    }
+
+    fn gemm(&mut self, step: usize, gemm: &'a Gemm) -> Result<(), String> {
+        let addresses = self.addresses(gemm)?;
         self.machine.counters.gemms.fetch_add(1, Relaxed);
         self.ask(step, Asked::Product { gemm, addresses }, &[])
     }

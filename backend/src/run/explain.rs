@@ -93,6 +93,10 @@ fn step(told: &Explained, ops: &[OpMark], plan: &Plan) -> Json {
         Step::Sort(s) => ("sort", format!("sort axis {}", s.axis), Vec::new()),
         Step::Free(_) => ("free", String::new(), Vec::new()),
     };
+    let tail = told.tail.and_then(|step| match &plan.steps[step] {
+        Step::Launch { program, .. } => Some(dump::label(&plan.programs[*program])),
+        _ => None,
+    });
     // The operations that these rows come from, each named once where it begins.
     let mut numbers: Vec<usize> =
         told.rows.iter().map(|row| ops.partition_point(|mark| mark.first <= row.origin.as_u32())).collect();
@@ -104,6 +108,7 @@ fn step(told: &Explained, ops: &[OpMark], plan: &Plan) -> Json {
         "step": told.step,
         "kind": kind,
         "name": name,
+        "tail": tail,
         "grid": grid,
         "ops": names,
         "last_op": numbers.last().copied().unwrap_or(0),
@@ -158,16 +163,19 @@ mod tests {
     fn a_plan_is_described_under_fixed_names() {
         let mut graph = Graph::new();
         let (x, w) = (graph.input(DType::F32, &[8, 32]), graph.input(DType::F32, &[32, 16]));
+        let last = graph.input(DType::F32, &[16, 4]);
         let product = graph.contract(x, w);
         let exp = graph.map(Pointwise::Exp, &[product]);
-        graph.outputs.push(exp);
-        let ops = [OpMark { name: "float_matmul", first: 2 }, OpMark { name: "float_exp", first: 3 }];
+        let result = graph.contract(exp, last);
+        graph.outputs.push(result);
+        let mark = |name, first| OpMark { name, first };
+        let ops = [mark("float_matmul", 3), mark("float_exp", 4), mark("float_matmul", 5)];
         let input = |dims: &[u64]| InputData {
             layout: Layout::contiguous(dims),
             buffer_len: dims.iter().product(),
             donated: false,
         };
-        let inputs = [input(&[8, 32]), input(&[32, 16])];
+        let inputs = [input(&[8, 32]), input(&[32, 16]), input(&[16, 4])];
         let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
         let plan = schedule::plan(&graph, &inputs, &options);
         let effort = Effort { compiled: 1, cache_hits: 0, nanos: 2_000_000 };
@@ -180,15 +188,15 @@ mod tests {
             "bytes bytes_unfused compile_seconds compiled edges from_disk inputs kernels kind ops outputs rows segment steps"
         );
         let steps = &told["steps"];
-        assert_eq!(names(&steps[0]), "bytes_unfused grid kind last_op name ops reads rows step writes");
+        assert_eq!(names(&steps[0]), "bytes_unfused grid kind last_op name ops reads rows step tail writes");
         assert_eq!(names(&steps[0]["reads"][0]), "bytes dims dtype from value wanted");
         assert_eq!(names(&told["edges"][0]), "from kept reason says to value");
         assert_eq!(
-            [&steps[0]["name"], &steps[0]["ops"][0], &steps[1]["ops"][0], &told["edges"][0]["reason"]],
-            ["gemm 8×16×32", "float_matmul", "float_exp", "product by BLAS"]
+            [&steps[0]["name"], &steps[0]["ops"][1], &steps[1]["ops"][0], &told["edges"][0]["reason"]],
+            ["gemm 8×16×32", "float_exp", "float_matmul", "operand of BLAS"]
         );
-        // 8·32 + 32·16 elements are read and 8·16 written by the product, as many read and written again by the other.
-        assert_eq!(told["bytes"], 4 * (256 + 512 + 3 * 128));
+        // The first product and its epilogue read 8·32 + 32·16 elements and write 8·16, which the other one reads.
+        assert_eq!(told["bytes"], 4 * (256 + 512 + 128 + 128 + 16 * 4 + 8 * 4));
         assert_eq!((&told["compiled"], &told["compile_seconds"]), (&json!(1), &json!(0.002)));
     }
 }

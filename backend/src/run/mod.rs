@@ -19,6 +19,7 @@ mod place;
 mod plans;
 mod runner;
 mod sort;
+mod tail;
 mod warn;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use step::Step;
 
 pub const COMMAND: Command = Command {
     name: "explain",
-    usage: "EXAMPLE|FILE [--json] [--svg FILE] [-- …]",
+    usage: "EXAMPLE|FILE [--json] [--svg FILE] [--only A-B] [-- …]",
     about: "show what one step of an example became, or of any program run under KILN_DUMP=explain",
     run,
 };
@@ -35,6 +35,8 @@ struct Options {
     example: String,
     json: bool,
     svg: Option<PathBuf>,
+    /// Numbers of the first and the last kernel that are shown, from 1.
+    only: Option<(usize, usize)>,
     arguments: Vec<String>,
 }
 
@@ -42,7 +44,11 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
     let options = options(parser).map_err(|error| error.to_string())?;
     let record = recorded(workspace, &options)?;
     let name = Path::new(&options.example).file_stem().unwrap_or_default().to_string_lossy();
-    let step = Step::of(&name, &record)?;
+    let mut step = Step::of(&name, &record)?;
+    if let Some((first, last)) = options.only {
+        let count = step.kernels.len();
+        step = step.part(first, last).ok_or(format!("--only wants kernels of 1-{count}, got {first}-{last}"))?;
+    }
     if let Some(path) = &options.svg {
         fs::write(path, picture::draw(&step)).map_err(|error| format!("{}: {error}", path.display()))?;
         eprintln!("cargo x explain: wrote {}", path.display());
@@ -52,12 +58,13 @@ fn run(workspace: &Workspace, parser: lexopt::Parser) -> Outcome {
 }
 
 fn options(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
-    let (mut example, mut json, mut svg, mut arguments) = (None, false, None, Vec::new());
+    let (mut example, mut json, mut svg, mut only, mut arguments) = (None, false, None, None, Vec::new());
     while let Some(argument) = parser.next()? {
         match argument {
             Value(name) if example.is_none() => example = Some(name.string()?),
             Long("json") => json = true,
             Long("svg") => svg = Some(PathBuf::from(parser.value()?)),
+            Long("only") => only = Some(range(&parser.value()?.string()?)?),
             Value(value) => arguments.push(value.string()?),
             other => return Err(other.unexpected()),
         }
@@ -67,7 +74,13 @@ fn options(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {
         let short = SHORT.iter().find(|(name, _)| *name == example).map_or(&[][..], |(_, short)| short);
         arguments = short.iter().map(|&argument| argument.to_owned()).collect();
     }
-    Ok(Options { example, json, svg, arguments })
+    Ok(Options { example, json, svg, only, arguments })
+}
+
+/// `4-11`
+fn range(text: &str) -> Result<(usize, usize), lexopt::Error> {
+    let numbers = text.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    numbers.ok_or(format!("--only wants numbers of kernels, as in `--only 4-11`, got `{text}`").into())
 }
 
 fn examples(workspace: &Workspace) -> String {

@@ -6,11 +6,15 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::emit::{self, Emitted, Operand, Passes};
+use super::epilogue;
 use super::expr::Expr;
 use super::fuse::{Group, Groups, Work, groups};
+use super::grain::Grain;
 use super::group::Body;
 use super::operands::operands;
-use super::plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};
+use super::plan::{
+    Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
+};
 use super::simplify::simplify;
 use super::trace::strided;
 use crate::DType;
@@ -54,6 +58,8 @@ struct Assembler<'a> {
     donated: Vec<bool>,
     /// Buffers whose memory went to a result.
     taken: FxHashSet<Buf>,
+    /// Nodes that only the product just assembled reads, which keeps them until its tail has run.
+    held: Vec<Node>,
 }
 
 impl<'a> Assembler<'a> {
@@ -86,8 +92,21 @@ impl<'a> Assembler<'a> {
         }
         let index = if widest < NARROW { DType::I32 } else { DType::I64 };
         let donated = inputs.iter().map(|i| i.donated).collect();
-        let (programs, steps, taken) = Default::default();
-        Assembler { groups, options, buffers, buffer_of, last_use, wanted, programs, steps, index, donated, taken }
+        let (programs, steps, taken, held) = Default::default();
+        Assembler {
+            groups,
+            options,
+            buffers,
+            buffer_of,
+            last_use,
+            wanted,
+            programs,
+            steps,
+            index,
+            donated,
+            taken,
+            held,
+        }
     }
 
     fn buffer(&mut self, node: Node) -> Buf {
@@ -103,8 +122,16 @@ impl<'a> Assembler<'a> {
             Work::Fused { roots, body } => {
                 let mut body = body.as_ref().clone();
                 body.stores.retain(|s| self.wanted.contains(&s.node));
-                let inplace = self.inplace(at, &body);
-                self.launch(emit::fused::emit(graph, &body, &inplace, options.grain, index), self.rows(roots));
+                let product = if group.is_tail { at.checked_sub(1) } else { None };
+                let inplace = self.inplace(at, &body, product);
+                let pointwise = body.folds.is_empty();
+                let grain = product.filter(|_| pointwise).map_or(options.grain, |product| self.cut(product));
+                let emitted = emit::fused::emit(graph, &body, &inplace, grain, index);
+                let share = emitted.share;
+                self.launch(emitted, self.rows(roots));
+                if let (Some(share), Some(product)) = (share, product) {
+                    self.finish_product((product, at), &body, share);
+                }
             }
             Work::Looped { root, body, initial } => {
                 if let Some(initial) = initial {
@@ -123,7 +150,12 @@ impl<'a> Assembler<'a> {
             }
             Work::United => {}
         }
-        let dead: Vec<Node> = group.loads().into_iter().filter(|n| self.last_use.get(n) == Some(&at)).collect();
+        let mut dead = std::mem::take(&mut self.held);
+        dead.extend(group.loads().into_iter().filter(|n| self.last_use.get(n) == Some(&at)));
+        if self.groups.list.get(at + 1).is_some_and(|next| next.is_tail) {
+            self.held = dead;
+            return;
+        }
         for node in dead {
             let free = self.buffer(node);
             if !self.taken.contains(&free) {
@@ -133,9 +165,42 @@ impl<'a> Assembler<'a> {
         }
     }
 
+    /// How a product's pointwise tail is cut.  Libraries divide the longer side of a product among threads; where those
+    /// are the columns, programs keep to bands of them.
+    fn cut(&self, product: usize) -> Grain {
+        let dims = &self.groups.graph.nodes[self.groups.list[product].roots()[0]].dims;
+        match dims[dims.len() - 1] > dims[dims.len() - 2] {
+            true => self.options.grain.in_bands(),
+            false => self.options.grain,
+        }
+    }
+
+    /// Makes the launch just assembled, of group `at`, the tail of the product before it, if its programs keep to runs of
+    /// whole rows, or of columns of them.
+    fn finish_product(&mut self, (product, at): (usize, usize), body: &Body, share: emit::Share) {
+        let product = self.groups.list[product].roots()[0];
+        let columns = self.groups.graph.dims(product).last().copied().unwrap_or(1);
+        let form = epilogue::form(body, product, columns);
+        let replaces = self.last_use.get(&product) == Some(&at);
+        let epilogue = form.map(|form| Epilogue {
+            result: self.buffer(form.result),
+            bias: form.bias.map(|(node, first)| (self.buffer(node), first)),
+            relu: form.relu,
+            replaces,
+        });
+        let terms: u64 = body.domain.axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
+        let [.., Step::Gemm(gemm), Step::Launch { grid, .. }] = &mut self.steps[..] else { return };
+        let is_divided = grid[1] > 1;
+        if !is_divided || terms == 1 && share.row == columns {
+            let columns = if is_divided { share.piece } else { columns };
+            gemm.tail = Some(Tail { span: share.points * terms, columns, epilogue });
+        }
+    }
+
     /// Results that may take the place of an operand: pairs of stored and loaded nodes.  The operand is read here for
-    /// the last time, nowhere but at the place of the result, and in a kernel that visits each point once.
-    fn inplace(&mut self, at: usize, body: &Body) -> Vec<(Node, Node)> {
+    /// the last time, nowhere but at the place of the result, and in a kernel that visits each point once.  A tail runs
+    /// while its product does: it takes the product's own place rather than another's, and never that of a factor.
+    fn inplace(&mut self, at: usize, body: &Body, product: Option<usize>) -> Vec<(Node, Node)> {
         let mut pairs: Vec<(Node, Node)> = Vec::new();
         if !body.folds.is_empty() {
             return pairs;
@@ -152,7 +217,11 @@ impl<'a> Assembler<'a> {
                     _ => true,
                 })
             };
-            let mut operands = body.exprs.loads().filter(|n| self.buffer_of.contains_key(n));
+            let product = product.map(|product| &self.groups.list[product]);
+            let is_result = |n: &Node| product.is_some_and(|p| p.roots().contains(n));
+            let is_factor = |n: &Node| product.is_some_and(|p| p.reads.contains(n));
+            let loads = || body.exprs.loads().filter(|n| self.buffer_of.contains_key(n) && !is_factor(n));
+            let mut operands = loads().filter(is_result).chain(loads());
             let found = operands.find(|&n| fits(self, n) && same_place(n) && !pairs.iter().any(|p| p.1 == n));
             if let Some(node) = found
                 && !self.buffer_of.contains_key(&store.node)
@@ -212,7 +281,7 @@ impl<'a> Assembler<'a> {
         let [a, b] = [a, b].map(|(base, layout)| matrix(base, layout));
         let c = matrix(node, places[&node].clone());
         let batch = SmallVec::from_slice(&data.dims[..rank - 2]);
-        Gemm { dtype: data.dtype, from, m: data.dims[rank - 2], n: data.dims[rank - 1], k, batch, a, b, c }
+        Gemm { dtype: data.dtype, from, m: data.dims[rank - 2], n: data.dims[rank - 1], k, batch, a, b, c, tail: None }
     }
 
     fn sort(&mut self, node: Node) -> Sort {

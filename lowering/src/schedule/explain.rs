@@ -5,8 +5,8 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashSet;
 
 use super::assemble::assemble;
-use super::fuse::{self, Groups, Kept, Reason};
-use super::plan::{InputData, Options, Plan, Step};
+use super::fuse::{self, Boundary, Groups, Kept, Reason};
+use super::plan::{Arg, InputData, Options, Plan, Step};
 use super::simplify::simplify_with_origins;
 use super::traffic::{self, Moved};
 use crate::dtype::DType;
@@ -42,11 +42,13 @@ pub struct Value {
     pub wanted: bool,
 }
 
-/// One step of the plan that computes something.
+/// One step of the plan that computes something; a product and its tail count as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// Its number among the plan's steps.
+    /// Its number among the plan's steps; of a product with a tail, the product's.
     pub step: usize,
+    /// The number of its tail, if it is a product that has one.
+    pub tail: Option<usize>,
     /// Rows, the earliest first.
     pub rows: Vec<Row>,
     /// What it loads.
@@ -98,19 +100,35 @@ pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explan
     let (simple, origins) = simplify_with_origins(graph, options);
     let groups = fuse::groups(simple, inputs, options);
     let (plan, group_of_step) = assemble(&groups, inputs, options);
-    let steps = last_steps(&plan, &group_of_step);
+    let mut steps = last_steps(&plan, &group_of_step);
+    let is_tail = |at: usize| groups.list[at].is_tail && has_tail(&plan, steps[at - 1]);
+    let tails: Vec<Option<usize>> = (0..groups.list.len()).map(|at| is_tail(at).then(|| steps[at])).collect();
+    (0..steps.len()).filter(|&at| tails[at].is_some()).for_each(|at| steps[at] = steps[at - 1]);
     let (outputs, wanted) = (groups.outputs(), traffic::wanted(&groups));
     let explainer = Explainer { groups: &groups, inputs, origins, steps, outputs, wanted };
     let mut counted: FxHashSet<Node> = FxHashSet::default();
     let mut explanation = Explanation::default();
-    for at in 0..groups.list.len() {
+    for (at, &tail) in tails.iter().enumerate() {
         let (mut step, nodes) = explainer.step(at);
         let new = nodes.into_iter().filter(|&n| counted.insert(n));
         step.alone = new.map(|n| traffic::alone(&groups.graph, n)).sum();
-        explanation.steps.push(step);
+        match (tail, explanation.steps.last_mut()) {
+            (Some(tail), Some(product)) => {
+                let to_memory = explainer.is_read_elsewhere(at - 1) || !in_place(&plan, product.step, tail);
+                product.take(step, tail, to_memory);
+            }
+            _ => explanation.steps.push(step),
+        }
     }
+    // A tail that was written so that its programs do not keep to runs of the product.
+    let apart = (0..tails.len()).filter(|&at| groups.list[at].is_tail && tails[at].is_none());
+    let apart = apart.map(|to| {
+        let node = groups.list[to - 1].roots()[0];
+        Boundary { from: to - 1, to, node, reason: Reason::OtherOrder, kept: Kept::Made }
+    });
     explanation.edges = fuse::boundaries(&groups, options)
         .into_iter()
+        .chain(apart)
         .map(|b| Edge {
             from: explainer.steps[b.from],
             to: explainer.steps[b.to],
@@ -119,7 +137,40 @@ pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explan
             kept: b.kept,
         })
         .collect();
+    explanation.edges.sort_by_key(|edge| (edge.to, edge.node));
     explanation
+}
+
+/// Whether the next step is the tail of the product that this one is.
+fn has_tail(plan: &Plan, step: usize) -> bool {
+    matches!(&plan.steps[step], Step::Gemm(gemm) if gemm.tail.is_some())
+}
+
+/// Whether the tail of a product writes over it.
+fn in_place(plan: &Plan, product: usize, tail: usize) -> bool {
+    let (Step::Gemm(gemm), Step::Launch { args, .. }) = (&plan.steps[product], &plan.steps[tail]) else { return false };
+    args.iter().any(|arg| matches!(arg, Arg::Buffer(buf) if plan.buffers[*buf].takes == Some(gemm.c.buffer)))
+}
+
+impl Explained {
+    /// Makes one step of a product and its tail, which finds the product in the caches.  `to_memory` tells whether the
+    /// product itself is written, too.
+    fn take(&mut self, tail: Explained, step: usize, to_memory: bool) {
+        let product: Vec<Node> = self.writes.iter().map(|v| v.node).collect();
+        if !to_memory {
+            self.writes.clear();
+        }
+        for value in tail.reads.into_iter().filter(|v| !product.contains(&v.node)) {
+            match self.reads.iter_mut().find(|v| v.node == value.node) {
+                Some(same) => same.bytes = same.bytes.max(value.bytes),
+                None => self.reads.push(value),
+            }
+        }
+        self.rows.extend(tail.rows);
+        self.writes.extend(tail.writes);
+        self.alone += tail.alone;
+        self.tail = Some(step);
+    }
 }
 
 /// The last step of each group, which stores its results.
@@ -153,12 +204,21 @@ impl Explainer<'_> {
         let writes = traffic::writes(graph, group, &self.wanted);
         let explained = Explained {
             step: self.steps[at],
+            tail: None,
             rows,
             reads: reads.into_iter().map(|m| self.value(m)).collect(),
             writes: writes.into_iter().map(|m| self.value(m)).collect(),
             alone: 0,
         };
         (explained, nodes)
+    }
+
+    /// Whether anybody but the next group reads what this one computes.
+    fn is_read_elsewhere(&self, at: usize) -> bool {
+        let roots = self.groups.list[at].roots();
+        let others = self.groups.list.iter().skip(at + 2);
+        let mut readers = others.filter(|g| roots.iter().any(|n| g.reads.contains(n)));
+        readers.next().is_some() || roots.iter().any(|n| self.outputs.contains(n))
     }
 
     fn row(&self, node: Node) -> Row {
@@ -221,11 +281,15 @@ mod tests {
         let told = explain(&g, &inputs, &options);
         for step in &told.steps {
             let names: Vec<&str> = step.rows.iter().map(|r| r.name).collect();
-            match &plan.steps[step.step] {
-                Step::Launch { rows, .. } => assert_eq!(*rows, names),
-                Step::Gemm(_) => assert_eq!(names, ["contract"]),
-                other => panic!("{other:?}"),
+            let mut wanted = Vec::new();
+            for step in [step.step].into_iter().chain(step.tail) {
+                match &plan.steps[step] {
+                    Step::Launch { rows, .. } => wanted.extend_from_slice(rows),
+                    Step::Gemm(_) => wanted.push("contract"),
+                    other => panic!("{other:?}"),
+                }
             }
+            assert_eq!(names, wanted);
             // Each row is one of the recorded graph's.
             for row in &step.rows {
                 assert_eq!((&g.nodes[row.origin].dims, g.nodes[row.origin].dtype), (&row.dims, row.dtype));
@@ -242,8 +306,8 @@ mod tests {
             .iter()
             .map(|s| (s.reads.iter().map(|v| v.bytes).collect(), s.writes.iter().map(|v| v.bytes).collect()))
             .collect();
-        // The softmax reads its row three times: it comes from memory once.
-        assert_eq!(moved, [(vec![1024, 2048], vec![512]), (vec![64, 512], vec![512])]);
+        // The softmax is the product's tail, finds it in the cache and leaves a result of its own.
+        assert_eq!(moved, [(vec![1024, 2048, 64], vec![512, 512])]);
         let row = |reads: u64, writes: u64| 4 * (reads + writes);
         let alone = [
             row(768, 128),
@@ -255,8 +319,7 @@ mod tests {
             row(128 + 8, 128),
         ];
         assert_eq!(told.alone(), alone.iter().sum::<u64>());
-        assert_eq!(told.edges.len(), 1);
-        assert_eq!((told.edges[0].from, told.edges[0].reason), (0, Reason::FromLibrary));
+        assert_eq!(told.edges, []);
     }
 
     #[test]

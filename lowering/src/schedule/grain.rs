@@ -20,6 +20,10 @@ pub struct Grain {
     pub side: u32,
     /// Elements along either side of the blocks of such tiles that a program takes.
     pub block: u64,
+    /// Programs that share a row at least, where it has as many tiles.
+    pub pieces: u32,
+    /// Whether a product's tail runs on the threads that compute the product, each on its part.
+    pub finishes: bool,
 }
 
 impl Grain {
@@ -35,6 +39,8 @@ impl Grain {
             held: 0,
             side: 16,
             block: 64,
+            pieces: 1,
+            finishes: true,
         }
     }
 
@@ -50,6 +56,17 @@ impl Grain {
             held: 4096,
             side: 32,
             block: 32,
+            pieces: 1,
+            finishes: false,
+        }
+    }
+
+    /// The cut of what follows a product that threads compute in bands of columns: two programs a thread, of the eight
+    /// that are wanted for it, side by side in each row, so that they lie inside the bands.
+    pub fn in_bands(self) -> Grain {
+        match self.finishes {
+            true => Grain { programs: 4, pieces: self.programs.div_ceil(4), ..self },
+            false => self,
         }
     }
 

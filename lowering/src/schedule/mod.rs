@@ -3,6 +3,7 @@
 pub mod affine;
 pub mod assemble;
 pub mod emit;
+pub mod epilogue;
 pub mod execute;
 pub mod explain;
 pub mod expr;
@@ -22,4 +23,6 @@ pub mod view;
 pub use assemble::plan;
 pub use explain::{Explanation, explain};
 pub use grain::Grain;
-pub use plan::{Arg, Buf, BufferData, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step};
+pub use plan::{
+    Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
+};

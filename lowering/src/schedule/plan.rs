@@ -113,6 +113,34 @@ pub struct Gemm {
     pub b: Matrix,
     /// Product.
     pub c: Matrix,
+    /// How the launch that is the next step follows it, if that is its tail.
+    pub tail: Option<Tail>,
+}
+
+/// A product's epilogue (bias, activation, residual, a norm of its rows): the launch that is the next step.  Each of its
+/// programs reads no more of the result than is said here, and none writes to what the product reads; so a program may
+/// run as soon as its part of the result is there.  A machine that makes no use of this runs the launch like any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Elements of the result, in row-major order, that the programs at each place along x read together.
+    pub span: u64,
+    /// Columns of the result that those at each place along y read; all where there is but one.
+    pub columns: u64,
+    /// What the launch computes, where a vendor's library may know it.
+    pub epilogue: Option<Epilogue>,
+}
+
+/// `max(product + bias, 0)`, or a part of that, in the order and the layout of the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epilogue {
+    /// Where the result goes.
+    pub result: Buf,
+    /// The buffer of a vector with an element per column, side by side, and the place of the first one.
+    pub bias: Option<(Buf, i64)>,
+    /// Whether what is negative becomes 0; NaN stays NaN.
+    pub relu: bool,
+    /// Whether nobody reads the product itself, which then need not be written.
+    pub replaces: bool,
 }
 
 /// Sorts along an axis, stably; NaN is above every number.

@@ -32,7 +32,8 @@ impl Display for Plan {
                 Step::Gemm(g) => {
                     let from = if g.from == g.dtype { String::new() } else { format!("of {} ", g.from) };
                     write!(f, "gemm {} {from}{}x{}x{} batch {:?}: ", g.dtype, g.m, g.n, g.k, g.batch.as_slice())?;
-                    writeln!(f, "{} = {} · {}", Placed(&g.c), Placed(&g.a), Placed(&g.b))?;
+                    let tail = if g.tail.is_some() { ", with the next step as its tail" } else { "" };
+                    writeln!(f, "{} = {} · {}{tail}", Placed(&g.c), Placed(&g.a), Placed(&g.b))?;
                 }
                 Step::Sort(s) => {
                     let what = if s.indices.is_some() { "argsort" } else { "sort" };

@@ -1,5 +1,7 @@
 //! One product, or a band of one: strided operands in the element type that the sums are kept in.
 
+use super::super::tail::Panel;
+
 /// Rows (or columns) that a thread's share is a multiple of, so that micro-kernels stay full.
 pub(super) const PANEL: usize = 16;
 
@@ -59,6 +61,11 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
+    /// Whether shares are bands of rows, not of columns.
+    fn is_tall(self) -> bool {
+        self.m >= self.n
+    }
+
     /// Into how many bands the longer side of the result may be divided.
     pub(super) fn bands(self) -> usize {
         let (long, short) = (self.m.max(self.n), self.m.min(self.n));
@@ -118,6 +125,17 @@ impl Part {
         (edge(self.number), edge(self.number + 1))
     }
 
+    /// The part of the result that this share of one member of the batch is.
+    pub(super) fn panel(self, sizes: Sizes, member: u64) -> Panel {
+        let span = |(from, to): (usize, usize)| from as u64..to as u64;
+        let (rows, cols) = match sizes.is_tall() {
+            true => (span(self.band(sizes.m)), 0..sizes.n as u64),
+            false => (0..sizes.m as u64, span(self.band(sizes.n))),
+        };
+        let first = member * sizes.m as u64;
+        Panel { rows: first + rows.start..first + rows.end, cols }
+    }
+
     /// The band of a product that is this share.
     ///
     /// # Safety
@@ -130,7 +148,7 @@ impl Part {
     ) -> (Sizes, Views<A, C>) {
         // SAFETY: a band lies inside the matrix.
         unsafe {
-            if sizes.m >= sizes.n {
+            if sizes.is_tall() {
                 let (from, to) = self.band(sizes.m);
                 sizes.m = to - from;
                 a = a.from(from, 0);

@@ -54,10 +54,12 @@ fn check(
         a: matrix(0, x.0, x.1, x.2, x.3),
         b: matrix(1, y.0, y.1, y.2, y.3),
         c: matrix(2, 0, n as i64, 1, (m * n) as i64),
+        tail: None,
     };
     let pool = threads.map(Pool::with_threads);
+    let on = pool.as_ref().map_or(On::Definition, |pool| On::Pool(pool, None));
     // SAFETY: every view of the tests stays inside the buffers.
-    unsafe { run(pool.as_ref(), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
+    unsafe { run(on, &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
     let at = |v: (i64, i64, i64, i64), g: u64, i: u64, j: u64| {
         value((v.0 + v.1 * i as i64 + v.2 * j as i64 + v.3 * g as i64) as usize)
     };
@@ -117,10 +119,21 @@ fn the_number_of_threads_changes_no_bit() {
                 let (m_stride, k_stride) = if turned { (1, m as i64) } else { (k as i64, 1) };
                 let a_view = matrix(0, 0, m_stride, k_stride, 0);
                 let (b_view, c_view) = (matrix(1, 0, n as i64, 1, 0), matrix(2, 0, n as i64, 1, 0));
-                let gemm = Gemm { dtype, from: dtype, m, n, k, batch: smallvec![1], a: a_view, b: b_view, c: c_view };
+                let gemm = Gemm {
+                    dtype,
+                    from: dtype,
+                    m,
+                    n,
+                    k,
+                    batch: smallvec![1],
+                    a: a_view,
+                    b: b_view,
+                    c: c_view,
+                    tail: None,
+                };
                 let pool = Pool::with_threads(threads);
                 // SAFETY: the views are those of the buffers.
-                unsafe { run(Some(&pool), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
+                unsafe { run(On::Pool(&pool, None), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
                 c
             };
             for turned in [false, true] {
@@ -144,10 +157,11 @@ fn sixteen_bits_in_several_blocks_are_exact() {
             let mut c = vec![0xffu8; (m * n) as usize * dtype.bytes()];
             let (a_view, c_view) = (matrix(0, 0, k as i64, 1, 0), matrix(2, 0, n as i64, 1, 0));
             let b_view = matrix(1, 0, rows, cols, 0);
-            let gemm = Gemm { dtype, from: dtype, m, n, k, batch: smallvec![1], a: a_view, b: b_view, c: c_view };
+            let gemm =
+                Gemm { dtype, from: dtype, m, n, k, batch: smallvec![1], a: a_view, b: b_view, c: c_view, tail: None };
             let pool = Pool::with_threads(2);
             // SAFETY: the views are those of the buffers.
-            unsafe { run(Some(&pool), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
+            unsafe { run(On::Pool(&pool, None), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
             for i in 0..m {
                 for j in 0..n {
                     let at = |l: u64| value((l as i64 * rows + j as i64 * cols) as usize);

@@ -12,7 +12,7 @@ use kiln_lowering::schedule::{Gemm, Grain, Plan, Sort};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::tile::Program;
 
-use super::super::blas;
+use super::super::blas::{self, On};
 use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::Buffer;
@@ -228,7 +228,7 @@ impl Engine for Delayed {
         self.queue.ask(move || {
             let [a, b, c] = at.map(Address::start);
             // SAFETY: as the caller promises.
-            unsafe { blas::run(None, &gemm, a, b, c) };
+            unsafe { blas::run(On::Definition, &gemm, a, b, c) };
             true
         })
     }

@@ -1,16 +1,18 @@
 //! This computer's processor.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use kiln_lowering::pipeline::{self, See};
-use kiln_lowering::schedule::{Gemm, Grain, Sort};
+use kiln_lowering::schedule::{Gemm, Grain, Sort, Tail};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::target::host;
 use kiln_lowering::tile::Program;
 
+use super::super::blas::{self, On};
 use super::super::memory::Buffer;
-use super::super::{blas, sort};
+use super::super::{sort, tail};
 use super::{Checked, Engine, Kernel, Launch};
 use crate::knobs;
 
@@ -86,8 +88,30 @@ impl Engine for Host {
     unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
         let [a, b, c] = addresses.map(|a| a as *mut u8);
         // SAFETY: as the caller promises.
-        unsafe { blas::run(Some(&self.pool), gemm, a, b, c) };
+        unsafe { blas::run(On::Pool(&self.pool, None), gemm, a, b, c) };
         Ok(())
+    }
+
+    fn finishes(&self) -> bool {
+        true
+    }
+
+    unsafe fn finish(
+        &self,
+        (gemm, cut, addresses): (&Gemm, Tail, [u64; 3]),
+        kernel: &dyn Kernel,
+        launch: &Launch<'_>,
+    ) -> Result<Checked, String> {
+        let kernel: &dyn Any = kernel;
+        let Some(Loaded { kernel, .. }) = kernel.downcast_ref() else { return Err("another machine's kernel".into()) };
+        let [a, b, c] = addresses.map(|a| a as *mut u8);
+        // SAFETY: as the caller promises; the plan says which part of the product each program reads.
+        let status = unsafe {
+            let tail = tail::Tail::new(gemm, cut, (kernel, launch.grid, launch.params));
+            blas::run(On::Pool(&self.pool, Some(&tail)), gemm, a, b, c);
+            tail.status()
+        };
+        Ok(Checked::Now(status))
     }
 
     unsafe fn sort(&self, sort: &Sort, input: &Arc<Buffer>, output: &Arc<Buffer>) -> Result<(), String> {

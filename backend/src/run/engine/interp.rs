@@ -9,7 +9,7 @@ use kiln_lowering::spec::Spec;
 use kiln_lowering::target::interp;
 use kiln_lowering::tile::{ParamKind, Program};
 
-use super::super::blas;
+use super::super::blas::{self, On};
 use super::super::memory::Buffer;
 use super::super::place::{Place, gather_bytes};
 use super::{Checked, Engine, Kernel, Launch};
@@ -80,7 +80,7 @@ impl Engine for Interp {
     unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
         let [a, b, c] = addresses.map(|a| a as *mut u8);
         // SAFETY: as the caller promises.
-        unsafe { blas::run(None, gemm, a, b, c) };
+        unsafe { blas::run(On::Definition, gemm, a, b, c) };
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use kiln_lowering::pipeline::See;
-use kiln_lowering::schedule::{Arg, Gemm, Grain, Plan, Sort};
+use kiln_lowering::schedule::{Arg, Gemm, Grain, Plan, Sort, Tail};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::tile::Program;
 
@@ -110,6 +110,25 @@ pub(super) trait Engine: Send + Sync {
     /// The addresses are those of the buffers of both factors and of the result; the plan's places lie inside them, and
     /// the result has a buffer of its own.
     unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String>;
+
+    /// Whether a product and its tail are better asked for together.
+    fn finishes(&self) -> bool {
+        false
+    }
+
+    /// Has the library compute a product, and a kernel finish each part of it as [`Tail`] says.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::product`] and [`Kernel::launch`], the kernel being of this engine.
+    unsafe fn finish(
+        &self,
+        _product: (&Gemm, Tail, [u64; 3]),
+        _kernel: &dyn Kernel,
+        _launch: &Launch<'_>,
+    ) -> Result<Checked, String> {
+        unreachable!("this machine is asked for a product and its tail one after the other")
+    }
 
     /// Sorts a buffer into another.
     ///

@@ -11,6 +11,7 @@ use crate::test::{Test, test};
 pub const TESTS: &[Test] = &[
     test!(it_learns_the_same_as_on_another_backend),
     test!(it_learns_the_same_bits_fused_and_not),
+    test!(a_layer_is_eight_products_and_no_kernel_beside_them).alone(),
     test!(sixty_sequence_lengths_compile_no_more_than_the_first_few).alone(),
     test!(it_writes_a_sample),
 ];
@@ -51,6 +52,28 @@ fn it_learns_the_same_bits_fused_and_not() {
     let bits = |losses: Vec<f32>| losses.into_iter().map(f32::to_bits).collect::<Vec<_>>();
     let fused = bits(losses(&device));
     assert_eq!(fused, bits(inspect::with_fusing(false, || losses(&device))));
+}
+
+/// Whoever writes a layer's forward pass by hand calls a library for six products with weights and two of attention, and
+/// has kernels for two norms and a softmax: eleven.  Here each of the three is the epilogue of a product, with the biases,
+/// the activation and the residuals.
+fn a_layer_is_eight_products_and_no_kernel_beside_them() {
+    let device = Device::new(DEVICE);
+    let forward = |layers: usize| {
+        let size = Size { context: 24, layers, heads: 2, width: 32 };
+        let model = Gpt::new(&size, 40, 1, &device);
+        let ids = TensorData::new((0..48).map(|at| at * 7 % 40).collect::<Vec<i32>>(), [2, 24]);
+        let input: Tensor<2, Int> = Tensor::from_data(ids, &device);
+        // The first run makes the weights.
+        model.forward(input.clone()).into_data();
+        let (_, report) = inspect::record(&DEVICE, || model.forward(input).into_data());
+        [report.gemms(), report.tails(), report.kernels()]
+    };
+    let (one, three) = (forward(1), forward(3));
+    let a_layer: Vec<usize> = one.iter().zip(three).map(|(one, three)| (three - one) / 2).collect();
+    assert_eq!(a_layer, [8, 7, 0], "{one:?} {three:?}");
+    // The embedding and the first norm before, the product with the vocabulary after.
+    assert_eq!(one, [9, 8, 1]);
 }
 
 /// A sequence one symbol longer is no new class, but for the shortest, whose extents are a window's, the first multiples

@@ -33,13 +33,20 @@ fn steps(graph: &Graph) -> Vec<String> {
         &inputs.collect::<Vec<_>>(),
         &Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) },
     );
-    let text = |step: &Step| match step {
+    let text = |step: &Step, is_tail: bool| match step {
+        Step::Launch { rows, .. } if is_tail => Some(format!("  tail {}", rows.join(" "))),
         Step::Launch { rows, .. } => Some(format!("launch {}", rows.join(" "))),
         Step::Gemm(g) => Some(format!("gemm {}x{}x{}", g.m, g.n, g.k)),
         Step::Sort(s) => Some(format!("sort axis {}", s.axis)),
         Step::Free(_) => None,
     };
-    plan.steps.iter().filter_map(text).collect()
+    let mut is_tail = false;
+    let steps = plan.steps.iter().map(|step| {
+        let text = text(step, is_tail);
+        is_tail = matches!(step, Step::Gemm(gemm) if gemm.tail.is_some());
+        text
+    });
+    steps.flatten().collect()
 }
 
 fn files_are_printed_run_and_planned_as_they_say() {

@@ -40,6 +40,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("burn::blocks", burn::blocks::TESTS),
     ("burn::cases", burn::cases::TESTS),
     ("burn::decisions", burn::decisions::TESTS),
+    ("burn::epilogues", burn::epilogues::TESTS),
     ("burn::faults", burn::faults::TESTS),
     ("burn::memory", burn::memory::TESTS),
     ("burn::metamorphic", burn::metamorphic::TESTS),

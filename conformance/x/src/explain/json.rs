@@ -19,6 +19,7 @@ fn value(step: &Step) -> Json {
         "rows": step.rows(),
         "kernels": kernels,
         "products": products,
+        "epilogues": step.epilogues(),
         "sorts": sorts,
         "bytes": step.bytes(),
         "bytes_unfused": step.alone(),
@@ -41,6 +42,7 @@ fn kernel(kernel: &Kernel) -> Json {
     json!({
         "kind": kernel.kind,
         "name": kernel.name,
+        "epilogue": kernel.tail,
         "operations": kernel.ops,
         "rows": kernel.rows,
         "reads": tensors(&kernel.reads),
@@ -77,10 +79,13 @@ mod tests {
         let names = |json: &Json| json.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(
             names(&json),
-            "boundaries bytes bytes_unfused compile_seconds compiled example from_disk kernels microseconds operations \
+            "boundaries bytes bytes_unfused compile_seconds compiled epilogues example from_disk kernels microseconds operations \
              plan_begins_at plan_runs plans plans_made products repeated rows sorts steps"
         );
-        assert_eq!(names(&json["steps"][1]), "bytes_unfused kind microseconds name operations reads rows writes");
+        assert_eq!(
+            names(&json["steps"][1]),
+            "bytes_unfused epilogue kind microseconds name operations reads rows writes"
+        );
         assert_eq!(names(&json["boundaries"][0]), "from in_memory_because reason says tensor to");
         assert_eq!(names(&json["steps"][0]["reads"][0]), "bytes dims dtype wanted");
         assert_eq!(json["bytes_unfused"], 2_500_800);

@@ -182,16 +182,17 @@ fn lanes<'a>(edges: &'a [Edge], position: impl Fn(usize) -> Option<usize>, count
     trunks
 }
 
-fn head(svg: &mut Svg, step: &Step, total: f64) {
-    let [kernels, products, sorts] = step.counts();
-    svg.text(LEFT, 46.0, Font::new(22.0, 700, INK), &format!("One step of {}", step.example));
-    let (ops, kernels) = (table::count(step.ops, "operation"), table::count(kernels, "kernel"));
-    let mut became = format!("{ops} recorded became {kernels}");
-    for (n, what) in [(products, "matrix product"), (sorts, "sort")] {
-        if n > 0 {
-            became += &format!(" and {}", table::count(n, what));
-        }
+fn title(step: &Step) -> String {
+    match step.part {
+        Some((first, last)) => format!("One step of {}: kernels {first} to {last}", step.example),
+        None => format!("One step of {}", step.example),
     }
+}
+
+fn head(svg: &mut Svg, step: &Step, total: f64) {
+    svg.text(LEFT, 46.0, Font::new(22.0, 700, INK), &title(step));
+    let became =
+        format!("{} recorded became {}", table::count(step.ops, "operation"), table::became(step).join(" and "));
     svg.text(LEFT, 68.0, Font::new(13.0, 400, FAINT), &became);
     let (moved, wide) = (step.bytes(), BOX.min(total - LEFT - MARGIN));
     let share = (moved as f64 / step.alone().max(1) as f64).min(1.0);

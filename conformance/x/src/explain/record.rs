@@ -36,6 +36,8 @@ pub struct Kernel {
     /// `kernel`, `gemm` or `sort`.
     pub kind: String,
     pub name: String,
+    /// The name of the kernel that finishes it, part by part, if it is a product that has one.
+    pub tail: Option<String>,
     /// Recorded operations that it computes, or parts of.
     pub ops: Vec<String>,
     /// The last of them, by its place among the plan's.
@@ -160,6 +162,7 @@ fn kernel(json: &Json) -> Option<Kernel> {
         number: json["step"].as_u64()?,
         kind: text(&json["kind"])?,
         name: text(&json["name"])?,
+        tail: text(&json["tail"]),
         ops: texts(&json["ops"])?,
         last_op: json["last_op"].as_u64()? as usize,
         rows: texts(&json["rows"])?,

@@ -12,6 +12,8 @@ use super::record::{Edge, Kernel, Record, Segment};
 #[derive(Debug, Default)]
 pub struct Step {
     pub example: String,
+    /// The kernels that are left of it, if it is only a part: from which to which, counted from 1.
+    pub part: Option<(usize, usize)>,
     /// Number of recorded operations.
     pub ops: usize,
     /// In order.
@@ -77,9 +79,30 @@ impl Step {
             step.add(ran, from..to, times);
         }
         (step.planned, step.runs) = (record.segments.len(), record.runs.len());
-        let same: Vec<(&str, &[String])> = step.kernels.iter().map(|k| (k.name.as_str(), k.ops.as_slice())).collect();
-        step.blocks = fold::blocks(&same);
+        step.fold();
         Ok(step)
+    }
+
+    /// The kernels `first` to `last`, counted from 1, and what lies between them.
+    pub fn part(mut self, first: usize, last: usize) -> Option<Step> {
+        if first == 0 || first > last || last > self.kernels.len() {
+            return None;
+        }
+        let from = first - 1;
+        self.kernels.truncate(last);
+        self.kernels.drain(..from);
+        self.edges.retain(|edge| edge.from >= from && edge.to < last);
+        self.edges.iter_mut().for_each(|edge| (edge.from, edge.to) = (edge.from - from, edge.to - from));
+        self.cuts = self.cuts.iter().filter(|&&cut| cut > from && cut < last).map(|cut| cut - from).collect();
+        self.ops = self.kernels.iter().map(|kernel| kernel.ops.len()).sum();
+        self.part = Some((first, last));
+        self.fold();
+        Some(self)
+    }
+
+    fn fold(&mut self) {
+        let same: Vec<(&str, &[String])> = self.kernels.iter().map(|k| (k.name.as_str(), k.ops.as_slice())).collect();
+        self.blocks = fold::blocks(&same);
     }
 
     /// Adds the kernels that compute the last of what they compute in this range of operations.
@@ -124,6 +147,11 @@ impl Step {
     /// Kernels, products and sorts.
     pub fn counts(&self) -> [usize; 3] {
         ["kernel", "gemm", "sort"].map(|kind| self.kernels.iter().filter(|k| k.kind == kind).count())
+    }
+
+    /// Products with an epilogue.
+    pub fn epilogues(&self) -> usize {
+        self.kernels.iter().filter(|k| k.tail.is_some()).count()
     }
 
     /// Microseconds in kernels.
@@ -175,7 +203,10 @@ impl Kernel {
     /// What it is, in a word or two.
     pub fn title(&self) -> String {
         match self.kind.as_str() {
-            "gemm" => self.name.replacen("gemm", "product", 1),
+            "gemm" => {
+                let epilogue = if self.tail.is_some() { " with epilogue" } else { "" };
+                self.name.replacen("gemm", "product", 1) + epilogue
+            }
             "sort" => self.name.clone(),
             _ => {
                 let word = self.name.split(['_', '-']).next().unwrap_or_default();
@@ -233,6 +264,15 @@ pub mod tests {
         assert_eq!(step.plans, [(1, 4), (2, 3)]);
         assert_eq!(step.bytes(), 131_072 + 524_288 + 131_072 + 131_072 + 2_048 + 131_072 + 400 + 400);
         assert_eq!(step.reasons().iter().map(|r| (r.name, r.times)).collect::<Vec<_>>(), [("product by BLAS", 1)]);
+    }
+
+    #[test]
+    fn a_part_keeps_what_lies_inside() {
+        let part = sample().part(1, 2).expect("there are three kernels");
+        assert_eq!((part.kernels.len(), part.edges.len(), part.cuts.len()), (2, 1, 0));
+        let part = sample().part(2, 3).expect("there are three kernels");
+        assert_eq!((part.kernels.len(), part.edges.len(), part.cuts.as_slice()), (2, 0, &[1][..]));
+        assert!(sample().part(0, 1).is_none() && sample().part(2, 4).is_none() && sample().part(3, 2).is_none());
     }
 
     #[test]

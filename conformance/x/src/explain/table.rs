@@ -43,20 +43,29 @@ pub fn print(step: &Step) -> String {
 
 /// What was recorded and what it became, in a line.
 pub fn head(step: &Step) -> String {
-    let [kernels, products, sorts] = step.counts();
-    let mut text = format!(
-        "{}, one step: {} recorded, {}, {}",
+    let part = step.part.map_or(String::new(), |(first, last)| format!(", kernels {first} to {last}"));
+    format!(
+        "{}, one step{part}: {} recorded, {}, {}",
         step.example,
         count(step.ops, "operation"),
         count(step.rows(), "row"),
-        count(kernels, "kernel")
-    );
-    for (n, what) in [(products, "matrix product"), (sorts, "sort")] {
-        if n > 0 {
-            let _ = write!(text, ", {}", count(n, what));
-        }
+        became(step).join(", ")
+    )
+}
+
+/// What the operations became, by kind: `3 kernels`, `8 matrix products (7 with epilogue)`.
+pub fn became(step: &Step) -> Vec<String> {
+    let [kernels, products, sorts] = step.counts();
+    let mut list = vec![count(kernels, "kernel")];
+    if products > 0 {
+        let epilogues = match step.epilogues() {
+            0 => String::new(),
+            n => format!(" ({n} with epilogue)"),
+        };
+        list.push(count(products, "matrix product") + &epilogues);
     }
-    text
+    list.extend((sorts > 0).then(|| count(sorts, "sort")));
+    list
 }
 
 /// Edges between the same kernels for the same reason as one: the largest value, and the number of others.

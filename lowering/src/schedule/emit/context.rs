@@ -149,7 +149,7 @@ impl<'a> Emitter<'a> {
 
     /// The finished kernel.
     pub fn finish(self, grid: [u32; 3]) -> Emitted {
-        Emitted { program: self.b.finish(), grid, args: self.args, checks: messages(self.exprs) }
+        Emitted { program: self.b.finish(), grid, args: self.args, checks: messages(self.exprs), share: None }
     }
 
     /// A number that differs from launch to launch, known to be a multiple of `divisor`.

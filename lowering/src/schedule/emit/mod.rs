@@ -49,6 +49,19 @@ pub struct Emitted {
     pub args: Vec<Operand>,
     /// What codes mean that the program reports.
     pub checks: Vec<String>,
+    /// Which points each program visits, where they are runs of all.
+    pub share: Option<Share>,
+}
+
+/// What each program visits: runs of the parallel points in row-major order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Points that belong to one place along the grid's x.
+    pub points: u64,
+    /// Points of a row, which places along y divide.
+    pub row: u64,
+    /// Points of a row that belong to one of them.
+    pub piece: u64,
 }
 
 /// Kernels that run one after the other.

@@ -5,7 +5,7 @@ use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::context::Emitter;
 use super::point::Point;
-use super::{Emitted, WINDOW};
+use super::{Emitted, Share, WINDOW};
 use crate::op::Pointwise;
 use crate::tile::{Type, Value};
 
@@ -38,11 +38,11 @@ pub fn parallel(
 ) -> Emitted {
     let extents: Vec<u64> = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).collect();
     let row = row_start(&extents, tiles);
-    let grid = match row {
+    let (grid, share) = match row {
         0 => flat(&mut e, &extents, tiles, body, point),
         _ => rows(&mut e, extents.split_at(row), tiles, body, point),
     };
-    e.finish(grid)
+    Emitted { share: Some(share), ..e.finish(grid) }
 }
 
 /// The first of the axes that tiles run along: as few of the last ones as make a row worth its own loop, or all.
@@ -92,7 +92,7 @@ fn flat(
     tiles: Tiles,
     body: &mut dyn FnMut(&mut Emitter, &mut Point),
     point: &Point,
-) -> [u32; 3] {
+) -> ([u32; 3], Share) {
     let total: u64 = extents.iter().product();
     let lanes = u64::from(tiles.lanes);
     let count = total.div_ceil(lanes);
@@ -108,7 +108,7 @@ fn flat(
         divide(e, index, &divisors, &mut point.axes);
         body(e, &mut point);
     });
-    [count.div_ceil(each) as u32, 1, 1]
+    ([count.div_ceil(each) as u32, 1, 1], Share { points: each * lanes, row: total, piece: total })
 }
 
 /// One index over rows, and one inside the row, each divided into the axes' indices.
@@ -118,7 +118,7 @@ fn rows(
     tiles: Tiles,
     body: &mut dyn FnMut(&mut Emitter, &mut Point),
     point: &Point,
-) -> [u32; 3] {
+) -> ([u32; 3], Share) {
     let lanes = u64::from(tiles.lanes);
     let (total, inner): (u64, u64) = (outer.iter().product(), row.iter().product());
     let wanted = u64::from(tiles.grain.programs);
@@ -130,6 +130,7 @@ fn rows(
         true => share(pieces, lanes * tiles.weight * each, tiles.grain.with_programs((wanted / programs) as u32)),
         false => pieces,
     };
+    let each_piece = each_piece.min(pieces.div_ceil(tiles.grain.pieces.into()));
     let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
     let inside: Vec<Value> = row.iter().skip(1).map(|&n| extent(e, n)).collect();
     let (n, width) = (e.argument(total as i64, 1), e.size(inner as i64));
@@ -150,7 +151,8 @@ fn rows(
         });
         Vec::new()
     });
-    [programs as u32, pieces.div_ceil(each_piece) as u32, 1]
+    let grid = [programs as u32, pieces.div_ceil(each_piece) as u32, 1];
+    (grid, Share { points: each * inner, row: inner, piece: each_piece * lanes })
 }
 
 /// An extent that indices are divided by: an argument, or a part of the class where it is as small as a window's.

@@ -4,7 +4,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::rules::{Pair, REACH, Reason, Verdict, judge, kinds, merge};
-use super::{Groups, Kept, Work, reads_of};
+use super::{Groups, Kept, Work, reads_of, tail};
 use crate::graph::Node;
 use crate::schedule::plan::Options;
 
@@ -23,7 +23,7 @@ pub struct Boundary {
     pub kept: Kept,
 }
 
-/// Every boundary between two groups, by reader, then by value.
+/// Every boundary between two groups, by reader, then by value.  Between a product and its tail there is none.
 pub fn boundaries(groups: &Groups, options: &Options) -> Vec<Boundary> {
     let mut group_of: FxHashMap<Node, usize> = FxHashMap::default();
     for (at, group) in groups.list.iter().enumerate() {
@@ -33,6 +33,9 @@ pub fn boundaries(groups: &Groups, options: &Options) -> Vec<Boundary> {
     for to in 0..groups.list.len() {
         for node in groups.list[to].loads() {
             let Some(&from) = group_of.get(&node).filter(|&&from| from != to) else { continue };
+            if groups.list[to].is_tail && from + 1 == to {
+                continue;
+            }
             let reason = if options.fuse { reason(groups, &group_of, (from, to), node) } else { Reason::Unfused };
             let kept = groups.kept.get(&node).copied().unwrap_or(Kept::Viewed);
             found.push(Boundary { from, to, node, reason, kept });
@@ -43,6 +46,9 @@ pub fn boundaries(groups: &Groups, options: &Options) -> Vec<Boundary> {
 
 fn reason(groups: &Groups, group_of: &FxHashMap<Node, usize>, (from, to): (usize, usize), node: Node) -> Reason {
     let (list, graph, places) = (&groups.list, &groups.graph, &groups.places);
+    if let (Work::Gemm(_), Work::Fused { .. }) = (&list[from].work, &list[to].work) {
+        return tail::reason(groups, from, to);
+    }
     if let Some(reason) = kinds(&list[from].work, &list[to].work) {
         return reason;
     }

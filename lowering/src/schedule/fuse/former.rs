@@ -7,7 +7,7 @@ use super::domain::domain_of;
 use super::roots::{Kept, roots};
 use super::rules::{self, Pair, REACH, Verdict};
 use super::score::score;
-use super::{Group, Groups, Work, reads_of, written};
+use super::{Group, Groups, Work, reads_of, tail, written};
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
 use crate::schedule::group::{self, Domain};
 use crate::schedule::looped;
@@ -21,6 +21,8 @@ struct Former<'a> {
     places: Places,
     groups: Vec<Group>,
     group_of: FxHashMap<Node, usize>,
+    /// Groups that read each node with a buffer; united ones may still be among them.
+    readers: FxHashMap<Node, Vec<usize>>,
     /// Nodes that get buffers, and why.
     kept: FxHashMap<Node, Kept>,
 }
@@ -34,7 +36,8 @@ pub fn groups(graph: Graph, inputs: &[InputData], options: &Options) -> Groups {
             places.insert(node, inputs[number as usize].layout.clone());
         }
     }
-    let mut former = Former { graph, options, places, groups: Vec::new(), group_of: FxHashMap::default(), kept };
+    let (groups, group_of, readers) = Default::default();
+    let mut former = Former { graph, options, places, groups, group_of, readers, kept };
     let nodes: Vec<Node> = former.graph.nodes.keys().collect();
     for node in nodes {
         if former.kept.contains_key(&node) {
@@ -178,10 +181,9 @@ impl Former<'_> {
     /// Joins the group with which it has most in common, or starts one.
     fn fuse(&mut self, node: Node) -> Result<(), Stop> {
         let reads = reads_of(&self.graph, &self.places, node);
-        let first = self.groups.len().saturating_sub(REACH);
         let mut candidates: Vec<(u64, usize)> = Vec::new();
         if self.options.fuse {
-            for at in (first..self.groups.len()).rev() {
+            for at in self.company(&reads) {
                 let Some(pair) = self.pair(at, node, &reads) else { continue };
                 if rules::judge(&pair) == Verdict::Join {
                     candidates.push((score(&pair), at));
@@ -199,6 +201,17 @@ impl Former<'_> {
         let body = group::trace(&self.graph, &self.places, Domain::new(&dims, &axes), &[node])?;
         self.start(node, Work::Fused { roots: vec![node], body: Box::new(body) });
         Ok(())
+    }
+
+    /// Groups not too far back that compute or read something of `reads`, the latest first.
+    fn company(&self, reads: &FxHashSet<Node>) -> Vec<usize> {
+        let first = self.groups.len().saturating_sub(REACH);
+        let readers = reads.iter().filter_map(|n| self.readers.get(n)).flatten();
+        let makers = reads.iter().filter_map(|n| self.group_of.get(n));
+        let mut company: Vec<usize> = makers.chain(readers).copied().filter(|&at| at >= first).collect();
+        company.sort_unstable_by_key(|&at| std::cmp::Reverse(at));
+        company.dedup();
+        company
     }
 
     /// `node` beside a group of pointwise rows and reductions.
@@ -225,6 +238,7 @@ impl Former<'_> {
         debug_assert!(matches!(gone, Work::Fused { .. }));
         self.group_of.extend(roots.iter().map(|&root| (root, at)));
         let (reads, before) = (self.groups[other].reads.clone(), self.groups[other].before.clone());
+        self.note(at, &reads);
         let group = &mut self.groups[at];
         group.reads.extend(reads);
         group.reads.retain(|n| !roots.contains(n));
@@ -252,8 +266,19 @@ impl Former<'_> {
     fn start(&mut self, node: Node, work: Work) {
         let reads = reads_of(&self.graph, &self.places, node);
         let formed = self.groups.len();
-        self.groups.push(Group { work, reads: FxHashSet::default(), before: FxHashSet::default(), formed });
+        self.groups.push(Group {
+            work,
+            reads: FxHashSet::default(),
+            before: FxHashSet::default(),
+            formed,
+            is_tail: false,
+        });
         self.enter(formed, node, reads);
+    }
+
+    /// Enters a group among the readers of these nodes.
+    fn note(&mut self, at: usize, reads: &FxHashSet<Node>) {
+        reads.iter().for_each(|&node| self.readers.entry(node).or_default().push(at));
     }
 
     fn enter(&mut self, at: usize, node: Node, reads: FxHashSet<Node>) {
@@ -264,26 +289,48 @@ impl Former<'_> {
         }
         self.group_of.insert(node, at);
         let own = |n: &Node| self.group_of.get(n) == Some(&at);
-        let reads: Vec<Node> = reads.into_iter().filter(|n| !own(n)).collect();
+        let reads: FxHashSet<Node> = reads.into_iter().filter(|n| !own(n)).collect();
+        self.note(at, &reads);
         self.groups[at].reads.extend(reads);
         self.groups[at].before.extend(&before);
         self.hand_on(at);
     }
 
-    /// Puts the groups into an order in which they can run: each as early as its operands allow.
+    /// Whether all that must run before a group has run.
+    fn is_ready(&self, at: usize, done: &FxHashMap<usize, usize>) -> bool {
+        self.groups[at].before.iter().all(|h| done.contains_key(h))
+    }
+
+    /// The place in `order` of the kernel that can finish the product that group `at` has just computed.
+    fn tail(&self, at: usize, order: &[usize], done: &FxHashMap<usize, usize>) -> Option<usize> {
+        let Work::Gemm(product) = self.groups[at].work else { return None };
+        let judge = |reader| {
+            tail::judge((&self.graph, &self.places), &self.groups, (at, reader), |h| done.contains_key(&h)).is_ok()
+        };
+        let found = self.options.fuse && !self.graph.nodes[product].is_empty();
+        let mut readers = order.iter().enumerate().filter(|(_, at)| self.groups[**at].reads.contains(&product));
+        readers.find(|(_, reader)| found && judge(**reader)).map(|(place, _)| place)
+    }
+
+    /// Puts the groups into an order in which they can run: each as early as its operands allow, and a product's tail
+    /// right after the product.
     fn finish(self) -> Groups {
         let lives = |&at: &usize| !matches!(self.groups[at].work, Work::United);
         let mut order: Vec<usize> = (0..self.groups.len()).filter(lives).collect();
         let mut done: FxHashMap<usize, usize> = FxHashMap::default();
         let mut list: Vec<Group> = Vec::with_capacity(order.len());
+        let mut last = None;
         while !order.is_empty() {
-            let ready = order.iter().position(|&at| self.groups[at].before.iter().all(|h| done.contains_key(h)));
+            let tail = last.and_then(|product| self.tail(product, &order, &done));
+            let ready = tail.or_else(|| order.iter().position(|&at| self.is_ready(at, &done)));
             let Some(ready) = ready else { unreachable!("groups depend on each other in a circle") };
             let at = order.remove(ready);
             let mut group = self.groups[at].clone();
             group.before = group.before.iter().map(|h| done[h]).collect();
+            group.is_tail = tail.is_some();
             done.insert(at, list.len());
             list.push(group);
+            last = Some(at);
         }
         Groups { graph: self.graph, list, places: self.places, kept: self.kept }
     }

@@ -6,6 +6,7 @@
 //!   score    how much company a group is to a node
 //!   rules    what forbids them to share a kernel: a list, each with a name and its reason
 //!   written  how a product's elements lie, so that its readers need no copy
+//!   tail     which kernel finishes a product, part by part as it is computed
 //!   former   walks the nodes, asks the above, and keeps the groups free of circles
 //!   explain  names, for a finished graph, the reason of each boundary that is left
 //! ```
@@ -16,6 +17,7 @@ mod former;
 pub mod roots;
 pub mod rules;
 mod score;
+pub mod tail;
 mod written;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -68,6 +70,8 @@ pub struct Group {
     pub before: FxHashSet<usize>,
     /// How many groups there were when it was started.
     pub formed: usize,
+    /// Whether it is the tail of the product before it in the list of finished groups.
+    pub is_tail: bool,
 }
 
 impl Group {

@@ -10,8 +10,9 @@ use crate::graph::{Graph, Node};
 use crate::schedule::group::{self, Body, Domain};
 use crate::schedule::trace::{Places, Stop};
 
-/// How many groups back a row looks for company.
-pub const REACH: usize = 32;
+/// How many groups back a row looks for company.  What runs together waits together, so that a longer reach keeps more in
+/// memory; but the update of a parameter finds its gradient only beyond the backward pass of all layers.
+pub const REACH: usize = 256;
 
 /// Most loads and stores that one kernel makes.
 pub const MOST_OPERANDS: usize = 24;
@@ -173,6 +174,10 @@ macro_rules! reasons {
 
 reasons! {
     FromLibrary "product by BLAS" "the product comes from the BLAS, which writes it to memory";
+    TailTaken "has its epilogue" "the product has its epilogue already, which is another kernel";
+    OthersTail "other's epilogue" "the reader is the epilogue of another product, which it waits for";
+    WaitsForMore "waits for more" "the reader also waits for what is not there yet when the product is";
+    OtherOrder "other order" "the reader goes over the product in another order than that in which it is written";
     ToLibrary "operand of BLAS" "the BLAS reads its operands from memory";
     Sorted "sort" "a sort needs its operand whole, and gives its result whole";
     FromLooped "own loop before" "a small product, scatter or prefix walks an axis in a kernel of its own";
@@ -185,7 +190,7 @@ reasons! {
     OtherPoint "other points" "the reader needs this result at other points than the one at which it is computed";
     View "view" "a view between them cannot be written as index arithmetic";
     Late "late buffer" "the reader would make the first kernel wait for a buffer that comes later";
-    Far "far apart" "more than 32 kernels were formed between them";
+    Far "far apart" "more than 256 kernels were formed between them";
     Preferred "better company" "the reader shares more with another kernel";
     Unfused "fusing is off" "fusing is switched off";
 }

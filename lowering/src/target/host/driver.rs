@@ -240,11 +240,20 @@ impl Kernel {
     /// for all elements that the programs access, aligned to its element type, and not accessed by others meanwhile
     /// (reading what the program only reads is fine).
     pub unsafe fn launch(&self, pool: &Pool, grid: [u32; 3], params: &[u64], status: &AtomicU32) {
-        let entry = self.code.entry;
         pool.run(grid, &|ids| {
-            // SAFETY: the caller vouches for the slots; `ids` has seven entries; `status` outlives the call and is only
-            // accessed atomically.
-            unsafe { entry(params.as_ptr(), ids.as_ptr(), status.as_ptr()) }
+            // SAFETY: as the caller promises.
+            unsafe { self.run(ids, params, status) }
         });
+    }
+
+    /// Runs some programs of a grid on this thread: x₀ … x₁−1 at one y and z, followed by the extents of the grid.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Kernel::launch`], as far as these programs access memory.
+    pub unsafe fn run(&self, ids: &[u32; 7], params: &[u64], status: &AtomicU32) {
+        // SAFETY: the caller vouches for the slots; `ids` has seven entries; `status` outlives the call and is only
+        // accessed atomically.
+        unsafe { (self.code.entry)(params.as_ptr(), ids.as_ptr(), status.as_ptr()) }
     }
 }

@@ -5,6 +5,7 @@ pub mod against;
 pub mod blocks;
 pub mod cases;
 pub mod decisions;
+pub mod epilogues;
 pub mod faults;
 pub mod memory;
 pub mod metamorphic;

@@ -122,7 +122,7 @@ mod tests {
 
     fn gemm(batch: &[u64], [a, b, c]: [Matrix; 3]) -> Gemm {
         let batch = batch.iter().copied().collect();
-        Gemm { dtype: DType::F32, from: DType::F32, m: 2, n: 3, k: 4, batch, a, b, c }
+        Gemm { dtype: DType::F32, from: DType::F32, m: 2, n: 3, k: 4, batch, a, b, c, tail: None }
     }
 
     /// What the library's definition gives, element by element: column-major, op by `turned`.
