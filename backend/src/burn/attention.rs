@@ -92,7 +92,7 @@ fn hide(t: &mut Tape, scores: Node, mask: Node) -> Node {
 fn future(t: &mut Tape, scores: Node) -> Node {
     let d = t.dims(scores).clone();
     let grid = [d[2], d[3]];
-    let (row, column) = (t.iota(DType::I64, 0, &grid), t.iota(DType::I64, 1, &grid));
+    let (row, column) = (t.iota(DType::I32, 0, &grid), t.iota(DType::I32, 1, &grid));
     let offset = beside(t, row, Scalar::Int(d[3] as i64 - d[2] as i64));
     let last = t.map(P::Add, &[row, offset]);
     t.map(P::Gt, &[column, last])

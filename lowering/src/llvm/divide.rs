@@ -69,7 +69,8 @@ impl<'c> Lower<'_, 'c> {
 
     /// Element by element, from a reciprocal that is off by a unit in the last place at most: `h' = ○(h + (1 − h·y)·h)`,
     /// `q = ○(x·h')`, `○(q + (x − q·y)·h')`, the sequence that GPUs divide by where no operand is near the ends of the
-    /// range.  All elements are looked at first, so that none waits for the decision about another.
+    /// range.  All elements are looked at first, so that none waits for the decision about another.  Where all `x` are 1, `h'`
+    /// is the quotient.
     pub(super) fn divide_by_approximation(&self, xs: &[Reg<'c>], ys: &[Reg<'c>]) -> Option<Vec<Reg<'c>>> {
         let ir = self.ir;
         self.thread()?;
@@ -80,6 +81,8 @@ impl<'c> Lower<'_, 'c> {
         let reciprocals: Option<Vec<Any<'c>>> =
             pairs.iter().map(|&(_, y)| self.emit.approximate_reciprocal(ir, y)).collect();
         let reciprocals = reciprocals?;
+        let is_one = |reg: &Reg<'c>| matches!(*reg, Reg::Uniform(x) if x == ir.float_like(x, 1.0));
+        let inverse = xs.iter().all(is_one);
         let outside = pairs.iter().map(|&(x, y)| {
             let (x, y) = (ir.bitcast(x, int), ir.bitcast(y, int));
             let zero = ir.int_like(x, 0);
@@ -96,6 +99,9 @@ impl<'c> Lower<'_, 'c> {
             let minus_y = ir.fneg(y);
             let rest = fma(h, minus_y, ir.float_like(h, 1.0));
             let h = fma(h, rest, h);
+            if inverse {
+                return h;
+            }
             let q = ir.binary(I::FMul, x, h);
             let rest = fma(q, minus_y, x);
             fma(h, rest, q)

@@ -12,10 +12,13 @@ pub struct Grain {
     tile: (u32, u32, u32),
     /// What sizes and strides are told apart by dividing: the elements of the widest access, if it has to be aligned.
     pub aligned: u32,
-    /// Whether programs sum the terms of a product with a vector faster than a library does.
+    /// Whether the library multiplies narrow numbers many times as fast as wide ones, and programs sum the terms of a
+    /// product with a vector faster than it does.
     pub sums_products: bool,
     /// Elements of a row, of all its operands together, that a program can hold in registers.
     pub held: u64,
+    /// Rows and columns of a tile that is reduced along its rows; none where that depends on the columns alone.
+    pub across: Option<[u32; 2]>,
     /// Elements along either side of a tile that is read along one axis and written along another.
     pub side: u32,
     /// Elements along either side of the blocks of such tiles that a program takes.
@@ -37,6 +40,7 @@ impl Grain {
             aligned: 1,
             sums_products: false,
             held: 0,
+            across: None,
             side: 16,
             block: 64,
             pieces: 1,
@@ -54,6 +58,7 @@ impl Grain {
             aligned: 16,
             sums_products: true,
             held: 4096,
+            across: Some([64, 16]),
             side: 32,
             block: 32,
             pieces: 1,

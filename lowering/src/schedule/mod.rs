@@ -12,6 +12,7 @@ mod grain;
 pub mod group;
 pub mod looped;
 pub mod operands;
+mod parts;
 pub mod plan;
 mod print;
 pub mod simplify;

@@ -8,6 +8,7 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::parts;
 use super::plan::Options;
 use super::vectors::{self, vector};
 use crate::dtype::{Class, DType};
@@ -88,6 +89,9 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
                 let wide = out.dtype(terms);
                 let sums = reduction(&mut out, Reduction::Sum, terms, &[axis], wide, programs);
                 vectors::result(&mut out, sums, &data.dims, data.dtype)
+            }
+            Op::Contract if let Some(wide) = parts::wide_factor(&out, &data.args).filter(|_| by_lanes) => {
+                parts::product(&mut out, &data.args, wide)
             }
             Op::Scatter(..) if out.nodes[data.args[2]].is_empty() => data.args[0],
             _ => out.nodes.push(data),

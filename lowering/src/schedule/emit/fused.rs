@@ -32,7 +32,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     let places: Vec<&Affine> = body.stores.iter().map(|s| &s.at).collect();
     let name = name(&body);
     let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
-    let lanes = match lanes(graph, &body, terms) {
+    let lanes = match lanes(graph, &body, terms, grain) {
         Lanes::Along => Held::of(&body, terms, grain.held).map_or(Lanes::Along, Lanes::Held),
         across => across,
     };
@@ -89,7 +89,7 @@ fn widest(graph: &Graph, body: &Body) -> usize {
 }
 
 /// Whether the lanes follow the reduced axes, or lie across them.
-fn lanes(graph: &Graph, body: &Body, terms: u64) -> Lanes {
+fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
     // A single axis may be a sequence, which is another one longer; several are a window.
     let single = body.domain.axes.iter().filter(|a| a.reduced).count() == 1;
     if terms <= if single { WINDOW } else { UNROLLED } {
@@ -114,7 +114,8 @@ fn lanes(graph: &Graph, body: &Body, terms: u64) -> Lanes {
         true => {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
             let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
-            Lanes::Across(Across { height: across::POINTS / width, width, unrolled: false })
+            let [height, width] = grain.across.unwrap_or([across::POINTS / width, width]);
+            Lanes::Across(Across { height, width, unrolled: false })
         }
         false => Lanes::Along,
     }

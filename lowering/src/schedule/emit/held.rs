@@ -2,7 +2,9 @@
 //! computed once, whatever number of reductions and results wait for it.  The order of the sums is that of
 //! [`along`](super::along).
 
-use super::super::expr::Expr;
+use cranelift_entity::SecondaryMap;
+
+use super::super::expr::{Ex, Expr};
 use super::super::group::Body;
 use super::super::simplify::{CHUNK, LANES};
 use super::combine::{Carried, append};
@@ -25,11 +27,39 @@ pub struct Held {
 /// Most instructions that are written for a row, each for every tile.
 const LONGEST: u64 = 4096;
 
+/// In which stages expressions are needed.
+struct Stages {
+    first_and_last: SecondaryMap<Ex, Option<[u32; 2]>>,
+}
+
+impl Stages {
+    fn of(body: &Body) -> Stages {
+        let stage = |ex: Ex| body.exprs.list[ex].stage as u32;
+        let mut first_and_last: SecondaryMap<Ex, Option<[u32; 2]>> = SecondaryMap::new();
+        let roots = body.folds.iter().map(|f| f.input).chain(body.stores.iter().map(|s| s.value));
+        for root in roots {
+            let now = stage(root);
+            for ex in body.exprs.needed([root]) {
+                let [first, last] = first_and_last[ex].unwrap_or([now, now]);
+                first_and_last[ex] = Some([first.min(now), last.max(now)]);
+            }
+        }
+        Stages { first_and_last }
+    }
+
+    fn several(&self, ex: Ex) -> bool {
+        self.first_and_last[ex].is_some_and(|[first, last]| first != last)
+    }
+}
+
 impl Held {
     /// How a row of `terms` is held, if a program that holds `most` elements can, and it is worth it: if terms are wanted
     /// more than once.
     pub fn of(body: &Body, terms: u64, most: u64) -> Option<Held> {
-        let loads = body.exprs.list.values().filter(|d| matches!(d.expr, Expr::Load { .. })).count() as u64;
+        // What is read for one stage alone need not wait in registers.
+        let stages = Stages::of(body);
+        let loads = body.exprs.list.iter().filter(|(ex, d)| matches!(d.expr, Expr::Load { .. }) && stages.several(*ex));
+        let loads = loads.count() as u64;
         let last = body.exprs.list.values().map(|d| d.stage).max().unwrap_or(0);
         let exact = terms.is_multiple_of(LANES);
         let tiles = if exact { terms / LANES } else { terms.div_ceil(LANES).next_power_of_two() };
