@@ -34,7 +34,7 @@ struct Stages {
 
 impl Stages {
     fn of(body: &Body) -> Stages {
-        let stage = |ex: Ex| body.exprs.list[ex].stage as u32;
+        let stage = |ex: Ex| body.exprs.list[ex].stage;
         let mut first_and_last: SecondaryMap<Ex, Option<[u32; 2]>> = SecondaryMap::new();
         let roots = body.folds.iter().map(|f| f.input).chain(body.stores.iter().map(|s| s.value));
         for root in roots {
