@@ -145,7 +145,7 @@ impl CodeObject {
         let metadata = metadata(&file, bytes)?;
         let root = rmpv::decode::read_value_ref(&mut &metadata[..]).map_err(|e| Malformed(e.to_string()))?;
         let root = Map(&root);
-        let kernels = root.list("amdhsa.kernels")?.iter().map(|kernel| Kernel::read(Map(kernel), &file, bytes));
+        let kernels = root.list("amdhsa.kernels")?.iter().map(|kernel| Kernel::read(Map(kernel), &file));
         Ok(CodeObject { target: root.text("amdhsa.target")?, kernels: kernels.collect::<Result<_, _>>()? })
     }
 }
@@ -163,9 +163,9 @@ impl CodeObject {
 }
 
 impl Kernel {
-    fn read(map: Map<'_>, file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Result<Kernel, Malformed> {
+    fn read(map: Map<'_>, file: &ElfFile64<'_, Endianness>) -> Result<Kernel, Malformed> {
         let name = map.text(".name")?;
-        let (descriptor, _) = symbol(file, bytes, &map.text(".symbol")?)?;
+        let descriptor = symbol(file, &map.text(".symbol")?)?;
         let args = map.list(".args").unwrap_or_default().iter().map(|arg| {
             let arg = Map(arg);
             let name = arg.text(".name").unwrap_or_default();
@@ -186,7 +186,7 @@ impl Kernel {
             vgpr_spills: map.number(".vgpr_spill_count")?,
             uniform_workgroup: map.number(".uniform_work_group_size").is_ok_and(|x| x == 1),
             descriptor: Descriptor::read(&descriptor)?,
-            code: symbol(file, bytes, &name)?.0,
+            code: symbol(file, &name)?,
             name,
         })
     }
@@ -224,13 +224,13 @@ fn metadata<'a>(file: &ElfFile64<'a, Endianness>, bytes: &'a [u8]) -> Result<&'a
     Err(Malformed("it has no note with metadata".into()))
 }
 
-/// The bytes that a symbol names, and their address.
-fn symbol(file: &ElfFile64<'_, Endianness>, _: &[u8], name: &str) -> Result<(Vec<u8>, u64), Malformed> {
+/// The bytes that a symbol names.
+fn symbol(file: &ElfFile64<'_, Endianness>, name: &str) -> Result<Vec<u8>, Malformed> {
     let missing = || Malformed(format!("it has no contents for the symbol `{name}`"));
     let symbol = file.dynamic_symbols().find(|s| s.name() == Ok(name)).ok_or_else(missing)?;
     let section = symbol.section_index().and_then(|i| file.section_by_index(i).ok()).ok_or_else(missing)?;
     let data = section.data_range(symbol.address(), symbol.size()).ok().flatten().ok_or_else(missing)?;
-    Ok((data.to_vec(), symbol.address()))
+    Ok(data.to_vec())
 }
 
 /// A MessagePack map with texts as keys.
