@@ -1,5 +1,7 @@
 //! Machines that programs are compiled for, whether this computer has them or not.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use kiln_lowering::target::amd::{self, Linker};
 use kiln_lowering::target::{Error, nvidia};
 use kiln_lowering::tile::Program;
@@ -28,23 +30,34 @@ pub struct Assembler {
     /// The machine, as LLVM calls it.
     pub name: &'static str,
     compile: fn(&str, &Program) -> Result<Code, Error>,
+    /// Whether it takes LLVM's linker, which is a program of its own.
+    links: bool,
 }
 
 /// Every machine.
 pub const ASSEMBLERS: &[Assembler] = &[
-    Assembler { name: "sm_80", compile: ptx },
-    Assembler { name: "sm_90a", compile: ptx },
-    Assembler { name: "gfx90a", compile: code_object },
-    Assembler { name: "gfx942", compile: code_object },
-    Assembler { name: "gfx1100", compile: code_object },
-    Assembler { name: "gfx1201", compile: code_object },
+    Assembler { name: "sm_80", compile: ptx, links: false },
+    Assembler { name: "sm_90a", compile: ptx, links: false },
+    Assembler { name: "gfx90a", compile: code_object, links: true },
+    Assembler { name: "gfx942", compile: code_object, links: true },
+    Assembler { name: "gfx1100", compile: code_object, links: true },
+    Assembler { name: "gfx1201", compile: code_object, links: true },
 ];
 
 impl Assembler {
     /// Compiles a program.
     pub fn assemble(&self, program: &Program) -> Result<Code, Missed> {
+        // The linker is asked for last, after all the work: once it is known to be missing, that is spared.
+        static HAS_NO_LINKER: AtomicBool = AtomicBool::new(false);
+        let no_linker = || Missed::Tool("no ld.lld".into());
+        if self.links && HAS_NO_LINKER.load(Relaxed) {
+            return Err(no_linker());
+        }
         (self.compile)(self.name, program).map_err(|error| match error {
-            Error::NoLinker(_) => Missed::Tool("no ld.lld".into()),
+            Error::NoLinker(_) => {
+                HAS_NO_LINKER.store(true, Relaxed);
+                no_linker()
+            }
             other => Missed::Refused(other.to_string()),
         })
     }
