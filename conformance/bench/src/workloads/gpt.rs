@@ -120,8 +120,9 @@ pub fn cast<M: Module>(module: M, dtype: FloatDType) -> M {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
             param.map(|old| {
                 let wants = old.is_require_grad();
-                // A parameter begins where it is: its gradient does not go through the cast.
-                old.detach().cast(self.0).set_require_grad(wants)
+                // A parameter begins where it is: its gradient does not go through the cast.  What is detached still wants
+                // one.
+                old.detach().set_require_grad(false).cast(self.0).set_require_grad(wants)
             })
         }
     }
@@ -170,7 +171,11 @@ mod tests {
         let linear = LinearConfig::new(3, 2).init(&device);
         let linear = cast(fill(linear, &mut Numbers::new(1), &device), FloatDType::BF16);
         let x = Numbers::new(2).of(FloatDType::BF16, [4, 3], 0.5, 1.0, &device);
-        let gradients = GradientsParams::from_grads(linear.forward(x).sum().backward(), &linear);
+        let gradients = GradientsParams::from_grads(linear.forward(x.clone()).sum().backward(), &linear);
+        assert_eq!(gradients.len(), 2);
+        // Norms are cast as they are.
+        let norm = cast(LayerNormConfig::new(3).init(&device), FloatDType::BF16);
+        let gradients = GradientsParams::from_grads(norm.forward(x).sum().backward(), &norm);
         assert_eq!(gradients.len(), 2);
     }
 }
