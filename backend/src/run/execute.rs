@@ -250,6 +250,11 @@ impl<'a> Run<'a> {
         checks: &[String],
     ) -> Result<(), String> {
         let kernel = self.kernels[program].as_ref().map_err(String::clone)?;
+        if self.gathers {
+            // Memory that is short has all work before asked for, and its words go: no words of this one may be there.
+            args.iter()
+                .try_for_each(|arg| if let Arg::Buffer(buf) = arg { self.memory(*buf).map(|_| ()) } else { Ok(()) })?;
+        }
         let first = self.gather.words.len();
         self.bind(args)?;
         self.machine.counters.launches.fetch_add(1, Relaxed);

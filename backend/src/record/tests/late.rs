@@ -82,3 +82,20 @@ fn tensors_move_between_devices() {
         }
     }
 }
+
+/// A plan keeps what it frees until its work is asked for; where that is too much, what there is so far is asked for
+/// before.
+#[test]
+fn memory_that_is_short_has_work_asked_for_early() {
+    let device = KilnDevice::Cuda(run::delayed::SMALL);
+    let len = 16 << 10;
+    let mut x = tensor(device, &vec![1.0; len]);
+    crate::inspect::with_fusing(false, || {
+        for step in 1..20 {
+            let part = SliceDim { start: 0, len: (len - step * 512) as u64, step: 1 };
+            let cut = record_one("cut", &x, BurnDType::F32, |t, x| t.slice(x, &[part]));
+            x = add(&cut, &cut);
+        }
+    });
+    assert_eq!(floats(x), vec![2f32.powi(19); len - 19 * 512]);
+}

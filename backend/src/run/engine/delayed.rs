@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_lowering::pipeline::See;
@@ -24,6 +24,10 @@ pub(crate) const FIRST: usize = 9000;
 
 /// Number of one that stops at the first check that fails.
 pub(crate) const FRAIL: usize = FIRST + 100;
+
+/// Number of one with little memory, and how much that is.
+pub(crate) const SMALL: usize = FIRST + 50;
+const LITTLE: usize = 300 << 10;
 
 /// What a stopped device says.
 const STOPPED: &str = "the device has stopped";
@@ -75,7 +79,11 @@ impl Queue {
     }
 }
 
-struct Remote(Arc<Queue>);
+struct Remote {
+    queue: Arc<Queue>,
+    size: usize,
+    taken: AtomicUsize,
+}
 
 /// An address that may go to whoever does the work.
 #[derive(Clone, Copy)]
@@ -97,7 +105,14 @@ impl Heap for Remote {
     }
 
     fn allocate(&self, size: usize) -> Result<Option<NonNull<u8>>, String> {
-        self.0.check()?;
+        self.queue.check()?;
+        if self
+            .taken
+            .fetch_update(Relaxed, Relaxed, |taken| (taken + size <= self.size).then_some(taken + size))
+            .is_err()
+        {
+            return Ok(None);
+        }
         let start = HostHeap.allocate(size)?;
         // A fresh block holds anything.
         // SAFETY: the block is as long.
@@ -106,14 +121,15 @@ impl Heap for Remote {
     }
 
     unsafe fn free(&self, start: NonNull<u8>, size: usize) {
-        let _ = self.0.run_all();
+        let _ = self.queue.run_all();
+        self.taken.fetch_sub(size, Relaxed);
         // SAFETY: as the caller promises.
         unsafe { HostHeap.free(start, size) };
     }
 
     unsafe fn write(&self, start: NonNull<u8>, bytes: &[u8]) -> Result<(), String> {
         let (to, bytes) = (Address::of(start), bytes.to_vec());
-        self.0.ask(move || {
+        self.queue.ask(move || {
             // SAFETY: as the caller promises.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.start(), bytes.len()) };
             true
@@ -121,7 +137,7 @@ impl Heap for Remote {
     }
 
     unsafe fn read(&self, start: NonNull<u8>, bytes: &mut [u8]) -> Result<(), String> {
-        self.0.run_all()?;
+        self.queue.run_all()?;
         // SAFETY: as the caller promises.
         unsafe { HostHeap.read(start, bytes) }
     }
@@ -133,12 +149,12 @@ impl Heap for Remote {
         from: NonNull<u8>,
         bytes: usize,
     ) -> Result<bool, String> {
-        let Some(Remote(source)) = (other as &dyn Any).downcast_ref() else { return Ok(false) };
-        source.run_all()?;
+        let Some(source) = (other as &dyn Any).downcast_ref::<Remote>() else { return Ok(false) };
+        source.queue.run_all()?;
         let (to, from) = (Address::of(start), Address::of(from));
         // SAFETY: as the caller promises.
         let copied = unsafe { std::slice::from_raw_parts(from.start(), bytes) }.to_vec();
-        self.0.ask(move || {
+        self.queue.ask(move || {
             // SAFETY: as the caller promises.
             unsafe { std::ptr::copy_nonoverlapping(copied.as_ptr(), to.start(), bytes) };
             true
@@ -147,7 +163,7 @@ impl Heap for Remote {
     }
 
     fn size(&self) -> Option<u64> {
-        Some(1 << 30)
+        Some(self.size as u64)
     }
 }
 
@@ -189,7 +205,8 @@ impl Kernel for Loaded {
 /// Opens one.
 pub(super) fn open(number: usize) -> (Arc<dyn Heap>, Start) {
     let queue = Arc::new(Queue::default());
-    let heap = Arc::new(Remote(Arc::clone(&queue)));
+    let size = if number == SMALL { LITTLE } else { 1 << 30 };
+    let heap = Arc::new(Remote { queue: Arc::clone(&queue), size, taken: AtomicUsize::new(0) });
     (heap, Box::new(move || Box::new(Delayed { host: Host::new(), queue, frail: number >= FRAIL })))
 }
 
