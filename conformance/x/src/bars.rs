@@ -58,7 +58,7 @@ impl Chart<'_> {
             .disable_y_mesh()
             .disable_y_axis()
             .light_line_style(TRANSPARENT)
-            .x_label_formatter(&|value| format!("{value}x"))
+            .x_label_formatter(&|&value| tick(value))
             .x_desc(self.axis)
             .draw()?;
         let label = |right: bool| {
@@ -86,4 +86,24 @@ impl Chart<'_> {
 fn shown(ratio: f64) -> String {
     let decimals = if ratio < 10.0 { 2 } else { 1 };
     format!("{ratio:.decimals$}x")
+}
+
+/// The label of a place on a logarithmic axis: 1, 2 and 5 of each power of ten, as there is no room for all.
+fn tick(value: f64) -> String {
+    let power = 10f64.powf(value.log10().floor() + 1e-9);
+    match (value / power).round() as u32 {
+        1 | 2 | 5 | 10 => format!("{}x", (value * 1000.0).round() / 1000.0),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tick;
+
+    #[test]
+    fn labels_are_short() {
+        let labels = [0.1, 0.2, 0.30000000000000004, 0.5, 1.0, 2.0, 7.0, 10.0, 50.0].map(tick);
+        assert_eq!(labels, ["0.1x", "0.2x", "", "0.5x", "1x", "2x", "", "10x", "50x"]);
+    }
 }

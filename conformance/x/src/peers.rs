@@ -34,11 +34,8 @@ fn run(_: &Workspace, parser: lexopt::Parser) -> Outcome {
     let both = Both::new(ours?, peers?)?;
     let page = page::render(&both);
     println!("{page}");
-    let written = [
-        (options.md, page),
-        (options.svg, both.svg()?),
-        (options.json, format!("{:#}\n", json!({ "kiln": both.ours, "peers": both.peers }))),
-    ];
+    let kept = json!({ "kiln": without_digests(&both.ours), "peers": without_digests(&both.peers) });
+    let written = [(options.md, page), (options.svg, both.svg()?), (options.json, format!("{kept:#}\n"))];
     for (file, text) in written {
         if let Some(file) = file {
             fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -56,6 +53,18 @@ struct Options {
     json: Option<PathBuf>,
     md: Option<PathBuf>,
     svg: Option<PathBuf>,
+}
+
+/// A report without the digests of the results, which have done their work.
+fn without_digests(report: &Value) -> Value {
+    match report {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(name, _)| *name != "digest");
+            Value::Object(kept.map(|(name, value)| (name.clone(), without_digests(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(without_digests).collect(),
+        other => other.clone(),
+    }
 }
 
 fn parse(mut parser: lexopt::Parser) -> Result<Options, lexopt::Error> {

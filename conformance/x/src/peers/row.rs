@@ -49,10 +49,10 @@ impl Row {
         self.peers.iter().find(|(peer, _)| peer == name)?.1[key].as_f64()
     }
 
-    /// How many times as fast as the fastest peer, by the same clock.
+    /// How many times as fast as the fastest peer of the same precision, by the same clock.
     pub fn ratio(&self) -> Option<f64> {
-        let best =
-            self.peers.iter().filter_map(|(_, measured)| measured["median_ms"].as_f64()).fold(f64::NAN, f64::min);
+        let equals = self.peers.iter().filter(|(name, _)| name != "tf32");
+        let best = equals.filter_map(|(_, measured)| measured["median_ms"].as_f64()).fold(f64::NAN, f64::min);
         let ratio = best / self.milliseconds()?;
         ratio.is_finite().then_some(ratio)
     }
