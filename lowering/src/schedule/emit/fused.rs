@@ -114,7 +114,9 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
         true => {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
             let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
-            let [height, width] = grain.across.unwrap_or([across::POINTS / width, width]);
+            // Tiles of all lanes are for one reduction: several would not fit the registers side by side.
+            let whole = grain.across.filter(|_| body.folds.len() == 1);
+            let [height, width] = whole.unwrap_or([across::POINTS / width, width]);
             Lanes::Across(Across { height, width, unrolled: false })
         }
         false => Lanes::Along,
