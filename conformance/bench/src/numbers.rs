@@ -77,7 +77,7 @@ mod tests {
     fn long_tensors_repeat_themselves() {
         let long: Tensor<1> = Numbers::new(3).of(FloatDType::F32, [PERIOD + 2], 0.0, 1.0, &Device::default());
         let read = |x: Tensor<1>| x.into_data().iter::<f32>().collect::<Vec<_>>();
-        assert_eq!(read(long.clone().slice([PERIOD..PERIOD + 2])), read(long.slice([0..2])));
+        assert_eq!(read(long.clone().narrow(0, PERIOD, 2)), read(long.narrow(0, 0, 2)));
     }
 
     #[test]

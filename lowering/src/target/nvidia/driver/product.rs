@@ -223,7 +223,7 @@ impl Device {
         Some(format!("cuBLASLt {version}, {}", file.unwrap_or("by the loader")))
     }
 
-    /// Has the library compute a product that it [`takes`], after everything asked for so far.
+    /// Has the library compute a product that it `takes`, after everything asked for so far.
     ///
     /// # Errors
     ///
