@@ -35,7 +35,7 @@ impl Numbers {
         Tensor::from_data(TensorData::new(values, shape), device)
     }
 
-    /// The same in another type.  Beyond [`PERIOD`] the numbers come again, for the sake of the time that drawing takes.
+    /// The same in another type.  Beyond `PERIOD` the numbers come again, for the sake of the time that drawing takes.
     pub fn of<const D: usize>(
         &mut self,
         dtype: FloatDType,
