@@ -10,7 +10,7 @@ use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::fragment::{Matrix, choose};
+use super::fragment::{Matrix, Tiling, choose};
 use super::place::bits_of;
 use super::{Layout, Linear};
 use crate::analysis::axis::{Axis, Info};
@@ -28,10 +28,11 @@ pub struct Assignment {
     memory: FxHashMap<Value, Layout>,
     /// By shape, how many bits of its elements a lane holds side by side, where that is not 0.
     packed: FxHashMap<Shape, u32>,
+    /// The products that matrix instructions compute, by result.
+    products: FxHashMap<Value, (&'static Matrix, Tiling)>,
     lane_bits: u32,
     warp_bits: u32,
     load_bytes: u32,
-    matrices: &'static [Matrix],
 }
 
 impl std::ops::Index<Value> for Assignment {
@@ -59,16 +60,17 @@ impl Assignment {
             usual: FxHashMap::default(),
             memory: FxHashMap::default(),
             packed: FxHashMap::default(),
+            products: FxHashMap::default(),
             lane_bits,
             warp_bits: spec.warps.trailing_zeros(),
             load_bytes: spec.load_bytes,
-            matrices: spec.matrices,
         };
-        assignment.find_packed(program, infos);
-        assignment.find_memory(program, infos);
         for (inst, data) in &program.insts {
             data.results.iter().for_each(|&r| assignment.defining[r] = Some(inst));
         }
+        assignment.find_packed(program, infos);
+        assignment.find_memory(program, infos);
+        assignment.find_products(program, infos, spec.matrices);
         assignment.find_cheap(program, program.body, &mut SecondaryMap::new());
         assignment.block(program, program.body);
         assignment
@@ -77,6 +79,11 @@ impl Assignment {
     /// The layout in which memory is accessed through these offsets.
     pub fn memory(&self, program: &Program, offsets: Value) -> Layout {
         self.memory.get(&offsets).cloned().unwrap_or_else(|| self.of_shape(&program.ty(offsets).shape))
+    }
+
+    /// The matrix instruction for the product whose result this is, and how it covers the product.
+    pub fn product(&self, result: Value) -> Option<&(&'static Matrix, Tiling)> {
+        self.products.get(&result)
     }
 
     /// The instruction to run once more for a value that is wanted in another layout.
@@ -150,6 +157,52 @@ impl Assignment {
         }
     }
 
+    /// Products by matrix instructions.  An operand that is loaded for it is loaded to where the instruction wants it, and
+    /// the order of the terms and columns is such that wide loads do that.
+    fn find_products(&mut self, program: &Program, infos: &SecondaryMap<Value, Info>, matrices: &'static [Matrix]) {
+        for data in program.insts.values() {
+            let (Op::Dot(precision), &[a, b, _], &[result]) = (&data.op, &data.args[..], &data.results[..]) else {
+                continue;
+            };
+            let (left, sums) = (program.ty(a), program.ty(result));
+            let extents = [sums.shape[0], sums.shape[1], left.shape[1]];
+            let found = choose(matrices, [left.dtype, sums.dtype], *precision, extents, self.warp_bits);
+            let Some((matrix, tiling)) = found else { continue };
+            let [from_a, from_b] = [a, b].map(|x| self.loaded(program, infos, x));
+            let along = |loaded: &Option<Loaded>, axis: usize| loaded.as_ref().map_or(1, |l| l.run_along(axis));
+            // Terms in another order must be in that order in both operands.
+            let terms = along(&from_a, 1).min(along(&from_b, 0));
+            let tiling = tiling.in_runs(terms, along(&from_b, 1));
+            for (loaded, layout) in [(from_a, &tiling.a), (from_b, &tiling.b)] {
+                if let Some(loaded) = loaded {
+                    self.memory.insert(loaded.offsets, layout.transposed(&loaded.perm).neighbours_first(loaded.axis));
+                }
+            }
+            self.products.insert(result, (matrix, tiling));
+        }
+    }
+
+    /// The load that a tile of two axes comes from.
+    fn loaded(&self, program: &Program, infos: &SecondaryMap<Value, Info>, x: Value) -> Option<Loaded> {
+        let data = &program.insts[self.defining[x]?];
+        match &data.op {
+            Op::Load(_) => {
+                let (offsets, bytes) = (data.args[0], program.ty(x).dtype.bytes() as u32);
+                let run = |axis: &Axis| axis.contiguity.min(aligned(axis)).min((self.load_bytes / bytes).max(1));
+                let runs: SmallVec<[u32; 2]> = infos[offsets].axes.iter().map(run).collect();
+                let axis = (0..runs.len()).max_by_key(|&axis| runs[axis])?;
+                Some(Loaded { offsets, perm: smallvec![0, 1], axis, run: runs[axis] })
+            }
+            Op::Trans(perm) => {
+                let loaded = self.loaded(program, infos, data.args[0])?;
+                // Axis `i` of the tile is axis `perm[i]` of what is below.
+                let below = |axis: u8| perm.iter().position(|&p| p == axis).unwrap_or(0) as u8;
+                Some(Loaded { perm: loaded.perm.iter().map(|&axis| below(axis)).collect(), ..loaded })
+            }
+            _ => None,
+        }
+    }
+
     /// Lanes along one axis, then along the others, the last one first.
     fn along(&self, shape: &[u32], axis: usize) -> Layout {
         let others = (0..shape.len()).rev().filter(|&a| a != axis);
@@ -214,14 +267,10 @@ impl Assignment {
                 };
                 layout
             }
-            (Op::Dot(precision), Some(a), Some(r)) => {
-                let (a, sums) = (program.ty(a), program.ty(r));
-                let extents = [sums.shape[0], sums.shape[1], a.shape[1]];
-                match choose(self.matrices, [a.dtype, sums.dtype], *precision, extents, self.warp_bits) {
-                    Some((_, tiling)) => tiling.c,
-                    None => self.of_shape(&sums.shape),
-                }
-            }
+            (Op::Dot(_), _, Some(r)) => match self.products.get(&r) {
+                Some((_, tiling)) => tiling.c.clone(),
+                None => self.of_shape(&program.ty(r).shape),
+            },
             (_, _, Some(r)) => self.of_shape(&program.ty(r).shape),
             (_, _, None) => return,
         };
@@ -272,6 +321,25 @@ impl Assignment {
     /// The layout of a value, the usual one of its shape while it is undecided.
     fn home(&self, program: &Program, value: Value) -> Layout {
         self.layouts[value].clone().unwrap_or_else(|| self.of_shape(&program.ty(value).shape))
+    }
+}
+
+/// A load that an operand of a product comes from.
+struct Loaded {
+    /// The places it reads.
+    offsets: Value,
+    /// Axis `i` of the loaded tile is axis `perm[i]` of the operand.
+    perm: SmallVec<[u8; 2]>,
+    /// The axis of the loaded tile along which neighbours lie side by side in memory.
+    axis: usize,
+    /// How many of them one access can reach.
+    run: u32,
+}
+
+impl Loaded {
+    /// How many neighbours along an axis of the operand one access reaches.
+    fn run_along(&self, axis: usize) -> u32 {
+        if usize::from(self.perm[self.axis]) == axis { self.run } else { 1 }
     }
 }
 

@@ -101,6 +101,21 @@ impl Matrix {
     }
 }
 
+impl Tiling {
+    /// The same product, its terms and the columns of `b` taken in an order in which lanes hold runs of so many neighbours
+    /// along them, as wide loads leave them.  1 for whatever order the instruction has.
+    pub fn in_runs(&self, terms: u32, columns: u32) -> Tiling {
+        let terms = self.b.in_runs(0, terms);
+        let columns = self.b.in_runs(1, columns);
+        Tiling {
+            a: self.a.reordered(1, &terms),
+            b: self.b.reordered(0, &terms).reordered(1, &columns),
+            c: self.c.reordered(1, &columns),
+            fragments: self.fragments,
+        }
+    }
+}
+
 /// The first instruction for a product of these element types (of the operands, of the sums), precision and extents, and
 /// the product's cover by `2^warp_bits` warps.
 pub fn choose(
@@ -173,6 +188,18 @@ mod tests {
     fn warps_that_find_nothing_to_do_repeat_what_others_do() {
         let tiling = TOY.tiling([4, 2, 2], 2).unwrap();
         assert_eq!(tiling.c.to_string(), "register [] lane [1 2] warp [4 0]");
+    }
+
+    /// An operand that is loaded with neighbours in registers, whichever order the instruction has.
+    #[test]
+    fn terms_and_columns_come_in_runs() {
+        let tiling = TOY.tiling([2, 8, 8], 0).unwrap();
+        assert_eq!(tiling.b.to_string(), "register [8 2 4 16 32] lane [1 0]");
+        // Registers take the low bits of the rows (8, 16 of which were the upper two) and of the columns (2, 4).
+        let runs = tiling.in_runs(4, 4);
+        assert_eq!(runs.b.to_string(), "register [8 1 2 16 32] lane [4 0]");
+        assert_eq!(runs.a.to_string(), tiling.a.to_string());
+        assert_eq!(runs.c.to_string(), "register [1 2] lane [4 8]");
     }
 
     #[test]

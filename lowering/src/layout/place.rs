@@ -146,6 +146,43 @@ impl Layout {
         layout
     }
 
+    /// The order of an axis' bits in which each lane holds runs of up to `run` neighbours along it: for each bit, the
+    /// number that it gets.  Bits that warps hold stay above all others.
+    pub fn in_runs(&self, axis: usize, run: u32) -> Vec<u32> {
+        let bits = self.axis_bits(axis);
+        let own = |map: &Linear| -> Vec<u32> {
+            let along = map.bases().iter().filter(|b| b.is_power_of_two() && bits.contains(&b.trailing_zeros()));
+            along.map(|b| b.trailing_zeros() - bits.start).collect()
+        };
+        let (registers, lanes, warps) = (own(&self.register), own(&self.lane), own(&self.warp));
+        let (first, rest) = registers.split_at(registers.len().min(run.ilog2() as usize));
+        let mut order = vec![0; bits.len()];
+        let all = first.iter().chain(&lanes).chain(rest).chain(&warps);
+        match run > 1 && all.clone().count() == bits.len() {
+            true => all.zip(0..).for_each(|(&old, new)| order[old as usize] = new),
+            false => order.iter_mut().zip(0..).for_each(|(place, bit)| *place = bit),
+        }
+        order
+    }
+
+    /// The layout of the tile whose bits along `axis` have other numbers.
+    pub fn reordered(&self, axis: usize, order: &[u32]) -> Layout {
+        let bits = self.axis_bits(axis);
+        let map = Linear::new((0..bits_of(&self.shape)).map(|bit| match bits.contains(&bit) {
+            true => 1 << (bits.start + order[(bit - bits.start) as usize]),
+            false => 1 << bit,
+        }));
+        self.mapped(self.shape.clone(), &map)
+    }
+
+    /// The same elements in each lane, in registers ordered such that neighbours along `axis` come first.
+    pub fn neighbours_first(&self, axis: usize) -> Layout {
+        let bits = self.axis_bits(axis);
+        let mut register: Vec<u32> = self.register.bases().to_vec();
+        register.sort_by_key(|&b| if bits.contains(&b.trailing_zeros()) { b } else { u32::MAX });
+        Layout { register: Linear::new(register), ..self.clone() }
+    }
+
     /// The layout after `map` on coordinates; register bits that became superfluous vanish.
     fn mapped(&self, shape: Shape, map: &Linear) -> Layout {
         let (lane, warp) = (self.lane.then(map), self.warp.then(map));

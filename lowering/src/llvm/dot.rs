@@ -15,7 +15,6 @@ use super::lower::Lower;
 use super::value::{Reg, Tile};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::layout::fragment::choose;
 use crate::tile::{Precision, Value};
 
 /// The row or the column of a place.
@@ -29,16 +28,13 @@ struct Laid<'c> {
 
 impl<'c> Lower<'_, 'c> {
     /// `a·b + acc`
-    pub fn dot(&mut self, args: &[Value], layout: Layout, precision: Precision) -> Tile<'c> {
-        let dtype = self.ty(args[2]).dtype;
-        let from = self.ty(args[0]).dtype;
-        let inner = self.ty(args[0]).shape[1];
-        let extents = [layout.shape[0], layout.shape[1], inner];
-        let matrix = choose(self.spec.matrices, [from, dtype], precision, extents, layout.warp.bits());
-        if let Some((matrix, tiling)) = matrix {
+    pub fn dot(&mut self, result: Value, args: &[Value], layout: Layout, precision: Precision) -> Tile<'c> {
+        if let Some((matrix, tiling)) = self.layouts.product(result).cloned() {
             let product = self.matrix_product(args, matrix, &tiling, precision);
             return self.convert(&product, &layout);
         }
+        let (from, dtype) = (self.ty(args[0]).dtype, self.ty(args[2]).dtype);
+        let inner = self.ty(args[0]).shape[1];
         // Lanes along the columns: then one row of `b` serves a whole register.
         let work = Layout::row_major(&layout.shape, layout.lane.bits(), layout.warp.bits());
         let mut acc = self.tile(args[2], &work);

@@ -78,7 +78,7 @@ impl<'c> Lower<'_, 'c> {
                 let tile = match op {
                     Op::Load(param) => self.load(*param, &data.args, layout, self.ty(result).dtype),
                     Op::Atomic(param, atomic) => self.atomic(*param, *atomic, &data.args, layout),
-                    Op::Dot(precision) => self.dot(&data.args, layout, *precision),
+                    Op::Dot(precision) => self.dot(result, &data.args, layout, *precision),
                     Op::Gather(axis) => self.gather(&data.args, *axis, layout),
                     Op::Join => self.join(&data.args, layout),
                     _ => self.pure(result, op, &data.args, layout),

@@ -140,6 +140,9 @@ impl<'a> Assembler<'a> {
                 let passes = emit::looped::emit(graph, *root, body, options.grain, index);
                 self.passes(passes, &self.rows(&[*root]));
             }
+            Work::Attention { root, body } => {
+                self.launch(emit::attention::emit(graph, *root, body, options.grain, index), self.rows(&[*root]));
+            }
             Work::Gemm(node) => {
                 let gemm = self.gemm(*node);
                 self.steps.push(Step::Gemm(gemm));

@@ -25,6 +25,8 @@ pub struct Grain {
     pub block: u64,
     /// Programs that share a row at least, where it has as many tiles.
     pub pieces: u32,
+    /// Whether attention is one kernel: tiles are multiplied by instructions of their own.
+    pub attends: bool,
     /// Whether a product's tail runs on the threads that compute the product, each on its part.
     pub finishes: bool,
 }
@@ -44,6 +46,7 @@ impl Grain {
             side: 16,
             block: 64,
             pieces: 1,
+            attends: false,
             finishes: true,
         }
     }
@@ -62,6 +65,7 @@ impl Grain {
             side: 32,
             block: 32,
             pieces: 1,
+            attends: true,
             finishes: false,
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod affine;
 pub mod assemble;
+pub mod attention;
 pub mod emit;
 pub mod epilogue;
 pub mod execute;

@@ -3,6 +3,7 @@
 use super::plan::Layout;
 use super::trace::{Places, strided};
 use super::view;
+use crate::dtype::DType;
 use crate::graph::{Graph, Node, Op};
 use crate::op::Pointwise;
 
@@ -15,14 +16,37 @@ pub fn operands(graph: &Graph, places: &Places, node: Node) -> Result<[(Node, La
     if let [Some(a), Some(b)] = args.map(|arg| narrow(graph, places, arg))
         && graph.dtype(a) == graph.dtype(b)
     {
-        let [a, b] = [(args[0], a), (args[1], b)].map(|(arg, narrow)| match strided(graph, places, narrow) {
-            None => Err(narrow),
-            Some(_) => before_widening(graph, places, arg).ok_or(arg),
-        });
-        return Ok([a?, b?]);
+        return Ok([operand(graph, places, args[0])?, operand(graph, places, args[1])?]);
     }
     let [a, b] = args.map(|arg| strided(graph, places, arg).ok_or(arg));
     Ok([a?, b?])
+}
+
+/// The buffer that one operand of a product lies in, and how, as it was before it was widened; or what must get a buffer
+/// first.
+pub fn operand(graph: &Graph, places: &Places, arg: Node) -> Result<(Node, Layout), Node> {
+    match narrow(graph, places, arg) {
+        Some(narrow) if strided(graph, places, narrow).is_none() => Err(narrow),
+        Some(_) => before_widening(graph, places, arg).ok_or(arg),
+        None => strided(graph, places, arg).ok_or(arg),
+    }
+}
+
+/// The element type of a value before it was widened.
+pub fn unwidened(graph: &Graph, node: Node) -> DType {
+    let data = &graph.nodes[node];
+    match &data.op {
+        Op::Move(_) => unwidened(graph, data.args[0]),
+        Op::Map(Pointwise::Cast) if is_widened(graph, node) => graph.dtype(data.args[0]),
+        _ => data.dtype,
+    }
+}
+
+/// Whether a conversion takes a float of 16 bits to the type in which it is computed.
+fn is_widened(graph: &Graph, cast: Node) -> bool {
+    let data = &graph.nodes[cast];
+    let from = graph.dtype(data.args[0]);
+    from.is_float() && from.bytes() == 2 && data.dtype == from.compute()
 }
 
 /// The 16-bit value that `node`, which has no buffer, is a widened view of.
@@ -33,10 +57,7 @@ fn narrow(graph: &Graph, places: &Places, node: Node) -> Option<Node> {
     }
     match &data.op {
         Op::Move(_) => narrow(graph, places, data.args[0]),
-        Op::Map(Pointwise::Cast) => {
-            let from = graph.dtype(data.args[0]);
-            (from.is_float() && from.bytes() == 2 && data.dtype == from.compute()).then_some(data.args[0])
-        }
+        Op::Map(Pointwise::Cast) => is_widened(graph, node).then_some(data.args[0]),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::attention;
 use super::parts;
 use super::plan::Options;
 use super::vectors::{self, vector};
@@ -76,12 +77,16 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
     let mut out = Graph { slots: graph.slots.clone(), inputs: graph.inputs, ..Graph::default() };
     let mut new: FxHashMap<Node, Node> = FxHashMap::default();
     let live = live(graph);
+    // Attentions keep their shape, by which they are found again.
+    let attentions = attention::find(graph, options);
+    let attends = |node: &Node| attentions.contains_key(node) || attentions.values().any(|a| a.inner.contains(node));
     for (node, data) in &graph.nodes {
         if !live.contains(&node) {
             continue;
         }
         let data = NodeData { args: data.args.iter().map(|a| new[a]).collect(), ..data.clone() };
         let made = match &data.op {
+            _ if attends(&node) => out.nodes.push(data),
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
             Op::Contract if let Some(vector) = vector(&out, data.args[0], data.args[1]).filter(|_| by_lanes) => {

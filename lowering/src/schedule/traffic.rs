@@ -34,6 +34,14 @@ pub fn reads(groups: &Groups, group: &Group, held: impl Fn(Node) -> u64) -> Vec<
             }
         }
         Work::United => {}
+        Work::Attention { body, .. } => {
+            loads(&body.exprs, &body.domain.axes, &mut add);
+            let axes: Vec<u64> = body.domain.axes.iter().map(|a| a.extent).collect();
+            for (base, at) in &body.factors {
+                let walked = body.exprs.followed(at);
+                add(*base, (0..axes.len()).filter(|&a| walked & (1 << a) != 0).map(|a| axes[a]).product());
+            }
+        }
         Work::Gemm(node) => {
             let found = operands(graph, &groups.places, *node).into_iter().flatten();
             for ((base, layout), &arg) in found.zip(&graph.nodes[*node].args) {

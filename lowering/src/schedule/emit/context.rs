@@ -176,6 +176,11 @@ impl<'a> Emitter<'a> {
         param
     }
 
+    /// Element type of a node.
+    pub fn dtype(&self, node: Node) -> DType {
+        self.graph.dtype(node)
+    }
+
     /// A buffer between two kernels.
     pub fn scratch(&mut self, number: usize, dtype: DType, written: bool) -> Param {
         self.args.push(Operand::Scratch(number));

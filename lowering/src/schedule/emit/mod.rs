@@ -3,6 +3,7 @@
 
 pub mod across;
 pub mod along;
+pub mod attention;
 pub mod collapse;
 pub mod columns;
 pub mod combine;

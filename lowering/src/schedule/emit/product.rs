@@ -52,14 +52,14 @@ impl Cut {
 }
 
 /// One of the result's axes, which may be several of the domain.
-struct Side {
+pub(super) struct Side {
     axes: Range<usize>,
-    extent: Value,
+    pub(super) extent: Value,
     divisors: Vec<Value>,
 }
 
 impl Side {
-    fn new(e: &mut Emitter, axes: &[AxisData], range: Range<usize>) -> Side {
+    pub(super) fn new(e: &mut Emitter, axes: &[AxisData], range: Range<usize>) -> Side {
         let extents: Vec<u64> = axes[range.clone()].iter().map(|a| a.extent).collect();
         let whole = e.argument(extents.iter().product::<u64>() as i64, 1);
         let divisors = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
@@ -67,9 +67,28 @@ impl Side {
     }
 
     /// Gives the axes their indices, those of tile `number`, and says which lie inside.
-    fn place(&self, e: &mut Emitter, number: Value, size: u32, axis: u8, point: &mut Point) -> (Value, Value) {
+    pub(super) fn place(
+        &self,
+        e: &mut Emitter,
+        number: Value,
+        size: u32,
+        axis: u8,
+        point: &mut Point,
+    ) -> (Value, Value) {
         let width = e.int(size.into());
         let start = e.op(Pointwise::Mul, number, width);
+        self.from(e, start, size, axis, point)
+    }
+
+    /// Likewise, of the tile that starts there.
+    pub(super) fn from(
+        &self,
+        e: &mut Emitter,
+        start: Value,
+        size: u32,
+        axis: u8,
+        point: &mut Point,
+    ) -> (Value, Value) {
         let index = indices(e, start, size, axis);
         divide(e, index, &self.divisors, &mut point.axes[self.axes.clone()]);
         (index, e.op(Pointwise::Lt, index, self.extent))
@@ -77,7 +96,7 @@ impl Side {
 }
 
 /// The last axes of `axes[..end]` that make up `extent`.
-fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usize> {
+pub(super) fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usize> {
     let (mut start, mut product) = (end, 1);
     while product < extent && start > 0 {
         start -= 1;

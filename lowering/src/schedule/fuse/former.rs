@@ -9,6 +9,7 @@ use super::rules::{self, Pair, REACH, Verdict};
 use super::score::score;
 use super::{Group, Groups, Work, reads_of, tail, written};
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
+use crate::schedule::attention::{self, Found};
 use crate::schedule::group::{self, Domain};
 use crate::schedule::looped;
 use crate::schedule::operands::operands;
@@ -25,11 +26,14 @@ struct Former<'a> {
     readers: FxHashMap<Node, Vec<usize>>,
     /// Nodes that get buffers, and why.
     kept: FxHashMap<Node, Kept>,
+    /// The attentions, by the node whose value they write.
+    attentions: FxHashMap<Node, Found>,
 }
 
 /// Groups the rows of a (simplified) graph.
 pub fn groups(graph: Graph, inputs: &[InputData], options: &Options) -> Groups {
-    let kept = roots(&graph, options);
+    let attentions = attention::find(&graph, options);
+    let kept = roots(&graph, &attentions, options);
     let mut places = Places::default();
     for (node, data) in &graph.nodes {
         if let Op::Input(number) = data.op {
@@ -37,7 +41,7 @@ pub fn groups(graph: Graph, inputs: &[InputData], options: &Options) -> Groups {
         }
     }
     let (groups, group_of, readers) = Default::default();
-    let mut former = Former { graph, options, places, groups, group_of, readers, kept };
+    let mut former = Former { graph, options, places, groups, group_of, readers, kept, attentions };
     let nodes: Vec<Node> = former.graph.nodes.keys().collect();
     for node in nodes {
         if former.kept.contains_key(&node) {
@@ -73,7 +77,7 @@ impl Former<'_> {
 
     /// How the elements of a result lie.
     fn layout(&self, node: Node) -> Layout {
-        let is_product = |at: &usize| matches!(self.groups[*at].work, Work::Gemm(_));
+        let is_product = |at: &usize| matches!(self.groups[*at].work, Work::Gemm(_) | Work::Attention { .. });
         if !self.options.fuse || !self.group_of.get(&node).is_some_and(is_product) {
             return Layout::contiguous(&self.graph.nodes[node].dims);
         }
@@ -83,8 +87,11 @@ impl Former<'_> {
     /// Whether a row's operands must lie in memory, addressed by strides.
     fn needs_strides(&self, node: Node) -> bool {
         let data = &self.graph.nodes[node];
+        if self.attentions.contains_key(&node) {
+            return true;
+        }
         match data.op {
-            Op::Contract => self.goes_to_library(node),
+            Op::Contract => self.goes_to_library(node) || self.is_in_attention(node),
             Op::Sort { .. } | Op::ArgSort { .. } => true,
             _ => false,
         }
@@ -127,6 +134,11 @@ impl Former<'_> {
 
     fn try_place(&mut self, node: Node) -> Result<(), Stop> {
         let data = &self.graph.nodes[node];
+        if let Some(found) = self.attentions.get(&node) {
+            let body = Box::new(attention::trace(&self.graph, &self.places, node, found)?);
+            self.start(node, Work::Attention { root: node, body });
+            return Ok(());
+        }
         match &data.op {
             Op::Contract => {
                 let work = match self.goes_to_library(node) {
@@ -152,6 +164,11 @@ impl Former<'_> {
             _ => self.fuse(node)?,
         }
         Ok(())
+    }
+
+    /// Whether an attention computes a node on its way.
+    fn is_in_attention(&self, node: Node) -> bool {
+        self.attentions.values().any(|found| found.inner.contains(&node))
     }
 
     fn looped(&self, node: Node) -> Result<Work, Stop> {

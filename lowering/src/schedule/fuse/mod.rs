@@ -22,6 +22,7 @@ mod written;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::attention::Attention;
 use super::group::Body;
 use super::looped::Looped;
 use super::trace::{Places, strided};
@@ -51,6 +52,13 @@ pub enum Work {
         /// What the result's buffer must hold before.
         initial: Option<Box<Body>>,
     },
+    /// An attention.
+    Attention {
+        /// The node whose value it writes.
+        root: Node,
+        /// What it computes.
+        body: Box<Attention>,
+    },
     /// A matrix product by the vendor's library, on strided operands.
     Gemm(Node),
     /// A sort.
@@ -79,7 +87,9 @@ impl Group {
     pub fn roots(&self) -> &[Node] {
         match &self.work {
             Work::Fused { roots, .. } => roots,
-            Work::Looped { root, .. } | Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
+            Work::Looped { root, .. } | Work::Attention { root, .. } | Work::Gemm(root) | Work::Sort(root) => {
+                std::slice::from_ref(root)
+            }
             Work::United => &[],
         }
     }
@@ -91,6 +101,7 @@ impl Group {
             Work::Looped { body, initial, .. } => {
                 body.exprs.loads().chain(initial.iter().flat_map(|i| i.exprs.loads())).collect()
             }
+            Work::Attention { body, .. } => body.exprs.loads().chain(body.factors.iter().map(|f| f.0)).collect(),
             Work::Gemm(_) | Work::Sort(_) => self.reads.iter().copied().collect(),
             Work::United => Vec::new(),
         };

@@ -1,8 +1,9 @@
 //! Which nodes get buffers whatever their surroundings, and why.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Graph, Movement, Node, Op, random};
+use crate::schedule::attention::Found;
 use crate::schedule::plan::Options;
 
 /// A pointwise value used by two kernels is computed twice up to this cost, in additions; above, it gets a buffer.
@@ -47,9 +48,13 @@ impl Kept {
 }
 
 /// Nodes that get buffers whatever their surroundings.
-pub fn roots(graph: &Graph, options: &Options) -> FxHashMap<Node, Kept> {
-    let mut roots: FxHashMap<Node, Kept> = FxHashMap::default();
+pub fn roots(graph: &Graph, attentions: &FxHashMap<Node, Found>, options: &Options) -> FxHashMap<Node, Kept> {
+    let mut roots: FxHashMap<Node, Kept> = attentions.keys().map(|&node| (node, Kept::Made)).collect();
+    let inside: FxHashSet<Node> = attentions.values().flat_map(|found| found.inner.iter().copied()).collect();
     for (node, data) in &graph.nodes {
+        if inside.contains(&node) {
+            continue;
+        }
         if !options.fuse && !data.op.is_free() {
             roots.insert(node, Kept::Unfused);
         } else if matches!(data.op, Op::Reduce(..)) {
@@ -82,7 +87,7 @@ pub fn roots(graph: &Graph, options: &Options) -> FxHashMap<Node, Kept> {
         let repeats = matches!(data.op, Op::Move(Movement::Expand | Movement::Window(_)));
         if repeats && data.len() > graph.nodes[data.args[0]].len() {
             let seen = viewed(graph, data.args[0]);
-            if matches!(graph.nodes[seen].op, Op::Map(_)) && cost[&seen] >= RECOMPUTE {
+            if matches!(graph.nodes[seen].op, Op::Map(_)) && !inside.contains(&seen) && cost[&seen] >= RECOMPUTE {
                 roots.entry(seen).or_insert(Kept::Repeated);
             }
         }
@@ -93,7 +98,7 @@ pub fn roots(graph: &Graph, options: &Options) -> FxHashMap<Node, Kept> {
     for (node, data) in graph.nodes.iter().rev() {
         let reached = ends.remove(&node).unwrap_or_default();
         let needed = points.remove(&node).unwrap_or_default().count();
-        let computed = matches!(data.op, Op::Map(_) | Op::Random(..) | Op::Gather(..));
+        let computed = matches!(data.op, Op::Map(_) | Op::Random(..) | Op::Gather(..)) && !inside.contains(&node);
         if computed && cost[&node] >= RECOMPUTE {
             if reached.len() > 1 {
                 roots.entry(node).or_insert(Kept::Shared);

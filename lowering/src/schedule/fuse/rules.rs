@@ -182,6 +182,8 @@ reasons! {
     Sorted "sort" "a sort needs its operand whole, and gives its result whole";
     FromLooped "own loop before" "a small product, scatter or prefix walks an axis in a kernel of its own";
     ToLooped "own loop after" "the reader walks an axis in a kernel of its own, and would compute this anew at each step";
+    FromAttention "attention before" "an attention's result is complete once its last key was seen";
+    ToAttention "attention after" "an attention reads each key and value once for every tile of queries, and would compute this as often";
     NothingShared "nothing shared" "they have no operand in common but biases and scales";
     OtherExtents "other extents" "they run over tensors of other extents";
     OtherAxes "other axes" "they reduce along other axes";
@@ -203,6 +205,8 @@ pub fn kinds(from: &Work, to: &Work) -> Option<Reason> {
         (Work::Sort(_), _) | (_, Work::Sort(_)) => Some(Reason::Sorted),
         (Work::Looped { .. }, _) => Some(Reason::FromLooped),
         (_, Work::Looped { .. }) => Some(Reason::ToLooped),
+        (Work::Attention { .. }, _) => Some(Reason::FromAttention),
+        (_, Work::Attention { .. }) => Some(Reason::ToAttention),
         (Work::Fused { .. } | Work::United, Work::Fused { .. } | Work::United) => None,
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::driver::{compile, spec};
 use crate::dtype::DType;
+use crate::graph::Array;
 use crate::op::Pointwise;
 use crate::op::pointwise::Lower;
 use crate::spec::Spec;
@@ -147,6 +148,30 @@ fn matrix_instructions_give_the_sums_of_the_interpreter() {
                 agrees_on(&case, &emulated)
                     .unwrap_or_else(|e| panic!("{name} {} {extents:?} {warps}: {e}", matrix.name));
             }
+        }
+    }
+}
+
+/// Attention on matrix instructions: what is loaded in runs, multiplied in fragments and reduced across lanes is what the
+/// rows say.
+#[test]
+fn attention_gives_what_its_rows_say() {
+    use crate::schedule::attention::tests::{CHANGES, SIZES, attention, compare, launch, operands};
+    for machine in [nvidia::spec("sm_80", 80).unwrap(), amd::spec("gfx942").unwrap(), amd::spec("gfx1100").unwrap()] {
+        let emulated = Spec {
+            name: machine.name.clone(),
+            matrices: machine.matrices,
+            load_bytes: machine.load_bytes,
+            ..spec(machine.lanes, 1)
+        };
+        for (sizes, change) in SIZES.into_iter().zip(CHANGES.into_iter().cycle().skip(1)) {
+            let graph = attention(DType::Bf16, sizes, change);
+            let inputs = operands(&graph);
+            let (data, _) = run(&launch(&graph, &inputs), &emulated).unwrap();
+            let Some(Data::Buffer(bytes)) = data.iter().rfind(|d| matches!(d, Data::Buffer(_))) else { panic!() };
+            let dims = graph.dims(graph.outputs[0]);
+            let got = Array::from_bytes(DType::Bf16, dims, bytes);
+            compare(&graph, &inputs, &got, &format!("{} {sizes:?} {change:?}", machine.name));
         }
     }
 }

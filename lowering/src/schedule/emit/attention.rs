@@ -1,0 +1,275 @@
+//! Attention as one tile program: each takes a tile of queries, walks the keys in blocks and carries, per query, the
+//! weighted sum of the values so far, the sum of the weights, and the shift under which both were computed (Milakov and
+//! Gimelshein: "Online normalizer calculation for softmax", 2018; Dao: "FlashAttention-2", 2023).
+//!
+//! Blocks of which every key is seen by every query of the tile come first, without any mask; then those at the edge.
+//! What no query of the tile sees is not visited.
+
+use super::super::attention::{Attention, Causal};
+use super::super::expr::Ex;
+use super::super::grain::Grain;
+use super::Emitted;
+use super::context::Emitter;
+use super::point::Point;
+use super::product::{Side, trailing};
+use super::walk::{self, divide, extent, full_end, lanes};
+use crate::DType;
+use crate::graph::{Graph, Node};
+use crate::op::Pointwise;
+use crate::tile::{Precision, Value};
+use smallvec::smallvec;
+
+/// Queries of a tile: where rows are narrow, and where they are wide, whose sums fill the registers.
+const QUERIES: [u32; 2] = [32, 16];
+
+/// Widest row of which a tile has the greater number of queries.
+const NARROW: u32 = 64;
+
+/// Keys of a block.
+const KEYS: u32 = 64;
+
+/// `2^x − 1` over `x`, for −½ ≤ x ≤ ½: a minimax polynomial, off by 3.6·10⁻⁶ of `2^x` at most, the lowest degree first.
+const EXP2: [f32; 4] = [0.693_113_6, 0.240_207_1, 0.055_976_88, 0.009_782_913];
+
+/// Added to a number below 2²² and taken away again, rounds it to an integer, which is in the low bits in between.
+const ROUND: f32 = 12_582_912.0;
+
+/// Writes the kernel of the attention whose result is `root`.
+pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, index: DType) -> Emitted {
+    let axes = &attention.domain.axes;
+    let [queries, keys, width, values] = attention.extents;
+    let (values_axis, width_axis) = (axes.len() - 1, axes.len() - 2);
+    let columns = trailing(axes, width_axis, keys);
+    let rows = trailing(axes, columns.start, queries);
+    let batch = 0..rows.start;
+    let places: Vec<_> = attention.factors.iter().map(|f| &f.1).chain([&attention.at]).collect();
+    let mut e =
+        Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &places);
+    attention.factors.iter().for_each(|f| {
+        e.buffer(f.0, false);
+    });
+    e.buffer(root, true);
+    let down = Side::new(&mut e, axes, rows);
+    let across = Side::new(&mut e, axes, columns);
+    let [width, values] = [(width, width_axis), (values, values_axis)].map(|(n, axis)| Row::new(&mut e, n, axis));
+    let tile = QUERIES[usize::from(width.padded.max(values.padded) > NARROW)];
+    let tiles = queries.div_ceil(tile.into());
+    let last = e.argument(tiles as i64 - 1, 1);
+    let members: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
+
+    let [id, member] = [0, 1].map(|axis| walk::program(&mut e, axis));
+    // The last queries see the most keys; they start first.
+    let number = if attention.causal.is_some() { e.op(Pointwise::Sub, last, id) } else { id };
+    let mut point = Point::new(axes.len(), 1);
+    divide(&mut e, member, &members, &mut point.axes[batch.clone()]);
+    let (_, inside) = down.place(&mut e, number, tile, 1, &mut point);
+    let block = Block { attention, tile, across: &across, width: &width, values: &values, point: &point, inside };
+    let q = width.load(&mut e, (&attention.factors[0], attention.narrow), &point, 1, Some(inside));
+    let first = {
+        let size = e.int(tile.into());
+        e.op(Pointwise::Mul, number, size)
+    };
+
+    let [zero, lowest] = [0.0, f32::MIN].map(|x| e.b.constant(DType::F32, x.to_bits().into()));
+    let sums = e.b.broadcast(zero, &[tile, values.padded]);
+    let [total, shift] = [zero, lowest].map(|x| e.b.broadcast(x, &[tile]));
+    let (none, step) = (e.int(0), e.int(KEYS.into()));
+    // Every query of the tile sees the keys below `all`; none sees those from `end` on.
+    let (all, end) = match attention.causal {
+        None => (across.extent, across.extent),
+        Some(causal) => block.seen(&mut e, causal, first, &mut point.clone()),
+    };
+    let full = full_end(&mut e, none, all, KEYS);
+    let carried = e.for_loop((none, full, step), &[sums, total, shift], |e, start, carried| {
+        block.add(e, q, (start, false), carried)
+    });
+    let carried = e.for_loop((full, end, step), &carried, |e, start, carried| {
+        block.add(e, q, (start, true), carried)
+    });
+
+    let mut total = carried[1];
+    if let Some(least) = attention.least {
+        let least = e.b.constant(DType::F32, least);
+        total = e.op(Pointwise::Max, total, least);
+    }
+    let total = e.b.expand_dims(total, 1);
+    let result = e.op(Pointwise::Div, carried[0], total);
+    let result = e.b.cast(result, graph.dtype(root));
+    let mut out = point.clone();
+    out.axes[values_axis] = Some(values.places(&mut e, 0));
+    let at = e.place(&attention.at, &mut out);
+    let mask = values.mask(&mut e, 0).map_or(inside, |mask| e.op(Pointwise::And, inside, mask));
+    let buffer = e.buffer(root, true);
+    e.b.store(buffer, at, result, Some(mask));
+    let members: u64 = axes[batch].iter().map(|a| a.extent).product();
+    e.finish([tiles as u32, members as u32, 1])
+}
+
+/// A row of a factor: one tile along it, filled up to a power of two.
+struct Row {
+    axis: usize,
+    padded: u32,
+    /// Its extent, if that is none.
+    limit: Option<Value>,
+}
+
+impl Row {
+    fn new(e: &mut Emitter, extent: u64, axis: usize) -> Row {
+        let padded = extent.next_power_of_two() as u32;
+        let limit = (u64::from(padded) != extent).then(|| e.argument(extent as i64, 1));
+        Row { axis, padded, limit }
+    }
+
+    /// Places along it, with an axis of extent 1 put in at `beside`.
+    fn places(&self, e: &mut Emitter, beside: u8) -> Value {
+        lanes(e, self.padded, Some(beside))
+    }
+
+    fn mask(&self, e: &mut Emitter, beside: u8) -> Option<Value> {
+        let limit = self.limit?;
+        let places = self.places(e, beside);
+        Some(e.op(Pointwise::Lt, places, limit))
+    }
+
+    /// The rows of a factor at a point, those that `inside` says; 0 elsewhere.
+    fn load(
+        &self,
+        e: &mut Emitter,
+        ((node, at), narrow): (&(Node, super::super::affine::Affine), DType),
+        point: &Point,
+        axis: u8,
+        inside: Option<Value>,
+    ) -> Value {
+        let mut point = point.clone();
+        point.axes[self.axis] = Some(self.places(e, 1 - axis));
+        let offsets = e.place(at, &mut point);
+        let own = self.mask(e, 1 - axis);
+        let mask = match (inside, own) {
+            (Some(x), Some(y)) => Some(e.op(Pointwise::And, x, y)),
+            (x, y) => x.or(y),
+        };
+        let buffer = e.buffer(*node, false);
+        let x = match mask {
+            None => e.b.load(buffer, offsets),
+            Some(mask) => {
+                let dtype = e.dtype(*node);
+                let zero = e.b.constant(dtype, 0);
+                e.b.load_masked(buffer, offsets, mask, zero)
+            }
+        };
+        e.b.cast(x, narrow)
+    }
+}
+
+/// What is added for each block of keys.
+struct Block<'a> {
+    attention: &'a Attention,
+    tile: u32,
+    across: &'a Side,
+    width: &'a Row,
+    values: &'a Row,
+    /// The queries, and which of them there are.
+    point: &'a Point,
+    inside: Value,
+}
+
+impl Block<'_> {
+    /// Below which key every query from `first` on sees all, and from which on none of the tile sees any.
+    fn seen(&self, e: &mut Emitter, causal: Causal, first: Value, point: &mut Point) -> (Value, Value) {
+        let offset = causal.offset.map(|ex| {
+            let offset = e.value(ex, point);
+            e.b.cast(offset, e.index)
+        });
+        let one = e.int(1);
+        let next = offset.map_or(one, |offset| e.op(Pointwise::Add, offset, one));
+        let all = e.op(Pointwise::Add, first, next);
+        let others = e.int(i64::from(self.tile) - 1);
+        let end = e.op(Pointwise::Add, all, others);
+        let zero = e.int(0);
+        let [all, end] = [all, end].map(|x| {
+            let x = e.op(Pointwise::Min, x, self.across.extent);
+            e.op(Pointwise::Max, x, zero)
+        });
+        (all, end)
+    }
+
+    /// The carried values after the keys from `start` on; at the edge some are hidden or are none.
+    fn add(&self, e: &mut Emitter, q: Value, (start, edge): (Value, bool), carried: &[Value]) -> Vec<Value> {
+        let attention = self.attention;
+        // Keys are rows of the factors, and columns of the scores.
+        let mut of_factors = self.point.clone();
+        let (_, rows) = self.across.from(e, start, KEYS, 1, &mut of_factors);
+        let mut point = self.point.clone();
+        let (_, columns) = self.across.from(e, start, KEYS, 0, &mut point);
+        let some = edge.then_some(rows);
+        let [_, k, v] = &attention.factors;
+        let k = self.width.load(e, (k, attention.narrow), &of_factors, 1, some);
+        let v = self.values.load(e, (v, attention.narrow), &of_factors, 1, some);
+
+        let k = e.b.trans(k, &[1, 0]);
+        let zero = e.b.constant(DType::F32, 0);
+        let zeros = e.b.broadcast(zero, &[self.tile, KEYS]);
+        let product = e.b.dot(q, k, zeros, Precision::Ieee);
+        point.reduced[0] = Some(e.b.cast(product, attention.product));
+        point.parallel_mask = Some(if edge { e.op(Pointwise::And, self.inside, columns) } else { self.inside });
+        let scores = self.scores(e, edge, &mut point);
+        let scores = match edge {
+            false => scores,
+            true => {
+                let nothing = e.b.constant(DType::F32, f32::NEG_INFINITY.to_bits().into());
+                e.b.map(Pointwise::Select, &[columns, scores, nothing])
+            }
+        };
+
+        let [sums, total, shift] = carried else { unreachable!("three values are carried") };
+        let rate = e.b.constant(DType::F32, std::f32::consts::LOG2_E.to_bits().into());
+        let most = e.b.reduce(&[scores], 1, |b, x, y| smallvec![b.map(Pointwise::Max, &[x[0], y[0]])])[0];
+        let most = e.op(Pointwise::Mul, most, rate);
+        let next = e.op(Pointwise::Max, *shift, most);
+        let back = e.b.map(Pointwise::Neg, &[next]);
+        let down = e.b.expand_dims(back, 1);
+        let exponent = e.b.map(Pointwise::Fma, &[scores, rate, down]);
+        let weights = exp2(e, exponent);
+        let change = e.op(Pointwise::Sub, *shift, next);
+        let change = exp2(e, change);
+        let sum = e.b.reduce(&[weights], 1, |b, x, y| smallvec![b.map(Pointwise::Add, &[x[0], y[0]])])[0];
+        let total = e.b.map(Pointwise::Fma, &[*total, change, sum]);
+        let change = e.b.expand_dims(change, 1);
+        let sums = e.op(Pointwise::Mul, *sums, change);
+        let weights = e.b.cast(weights, attention.narrow);
+        let sums = e.b.dot(weights, v, sums, Precision::Ieee);
+        vec![sums, total, next]
+    }
+
+    /// What the softmax is taken of; away from the edge no key is hidden.
+    fn scores(&self, e: &mut Emitter, edge: bool, point: &mut Point) -> Value {
+        let ex: Ex = match self.attention.causal {
+            Some(causal) if !edge => causal.seen,
+            _ => self.attention.scores,
+        };
+        let scores = e.value(ex, point);
+        e.b.broadcast(scores, &[self.tile, KEYS])
+    }
+}
+
+/// `2^x` for x ≤ 0, to 3.6·10⁻⁶: 0 for −∞ and all else below −127, NaN for NaN.
+fn exp2(e: &mut Emitter, x: Value) -> Value {
+    let number = |e: &mut Emitter, x: f32| e.b.constant(DType::F32, x.to_bits().into());
+    let lowest = number(e, -127.0);
+    let x = e.op(Pointwise::Max, x, lowest);
+    let round = number(e, ROUND);
+    let shifted = e.op(Pointwise::Add, x, round);
+    let whole = e.op(Pointwise::Sub, shifted, round);
+    let rest = e.op(Pointwise::Sub, x, whole);
+    let [low, coefficients @ ..] = EXP2.map(|c| number(e, c));
+    let sum = coefficients.into_iter().rev().reduce(|sum, c| e.b.map(Pointwise::Fma, &[sum, rest, c]));
+    let sum = sum.map_or(low, |sum| e.b.map(Pointwise::Fma, &[sum, rest, low]));
+    let one = number(e, 1.0);
+    let power = e.b.map(Pointwise::Fma, &[sum, rest, one]);
+    // The integer goes where exponents are.
+    let [power, shifted] = [power, shifted].map(|x| e.b.convert(Pointwise::Bitcast, x, DType::U32));
+    let place = e.b.int(DType::U32, 23);
+    let exponent = e.op(Pointwise::Shl, shifted, place);
+    let bits = e.op(Pointwise::Add, power, exponent);
+    e.b.convert(Pointwise::Bitcast, bits, DType::F32)
+}
