@@ -258,7 +258,7 @@ impl Assignment {
             (Op::Trans(perm), Some(x), _) => self.home(program, x).transposed(perm),
             (Op::Join, Some(x), _) => joined(&self.home(program, x)),
             (Op::Split, Some(x), _) => self.half(&self.home(program, x)),
-            (Op::Map(_), _, Some(r)) => {
+            (Op::Map(_) | Op::Exp2Approx, _, Some(r)) => {
                 let Some(layout) = data.args.iter().find_map(|&a| self.fixed(a)).cloned() else {
                     // Computed from cheap values and undecided ones: itself undecided as long as one of them is.
                     let decided = data.args.iter().all(|&a| self.layouts[a].is_some());

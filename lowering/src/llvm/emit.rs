@@ -47,6 +47,11 @@ pub trait Emit<'c> {
     /// Says that the instruction is over: its scratch memory is another's from now on.
     fn end_of_instruction(&self) {}
 
+    /// `2^x` of an f32 by an instruction that is within 4·10⁻⁶ of it, if there is one.
+    fn exp2_approx(&self, _ir: &Ir<'c>, _x: Any<'c>) -> Option<Any<'c>> {
+        None
+    }
+
     /// An aligned place of the size of the widest access that may be read where nothing else may.
     fn harmless(&self) -> PointerValue<'c>;
 

@@ -79,6 +79,7 @@ impl<'c> Lower<'_, 'c> {
                     Op::Load(param) => self.load(*param, &data.args, layout, self.ty(result).dtype),
                     Op::Atomic(param, atomic) => self.atomic(*param, *atomic, &data.args, layout),
                     Op::Dot(precision) => self.dot(result, &data.args, layout, *precision),
+                    Op::Exp2Approx => self.exp2_approx(data.args[0], &layout),
                     Op::Gather(axis) => self.gather(&data.args, *axis, layout),
                     Op::Join => self.join(&data.args, layout),
                     _ => self.pure(result, op, &data.args, layout),

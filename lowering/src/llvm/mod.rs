@@ -18,6 +18,7 @@ mod control;
 mod convert;
 mod divide;
 mod dot;
+mod exp2;
 mod float;
 mod int;
 mod lower;

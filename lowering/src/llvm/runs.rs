@@ -2,7 +2,7 @@
 
 use inkwell::values::{BasicValue, PointerValue};
 
-use super::ir::Any;
+use super::ir::{Any, built};
 use super::lower::Lower;
 use super::value::{Reg, Tile};
 use crate::dtype::DType;
@@ -44,6 +44,8 @@ impl<'c> Lower<'_, 'c> {
         other: Option<&Tile<'c>>,
     ) -> Tile<'c> {
         let ir = self.ir;
+        // Nothing but zeros is selected a word at a time, whatever the elements.
+        let zero = other.and_then(Tile::same_everywhere).filter(|&x| is_zero(x));
         let mut regs = Vec::with_capacity(offsets.regs.len());
         for r in (0..offsets.regs.len()).step_by(run as usize) {
             let mut address = self.place(param, dtype, offsets.regs[r]);
@@ -52,12 +54,22 @@ impl<'c> Lower<'_, 'c> {
                 let harmless = self.emit.harmless();
                 address = ir.select(wanted, address.into(), harmless.into()).into_pointer_value();
             }
-            let x = ir.load(ir.wide(ir.memory_type(dtype), run), address, dtype.bytes() as u32 * run);
+            let bytes = dtype.bytes() as u32 * run;
+            let elements = ir.wide(ir.memory_type(dtype), run);
+            let words = zero.filter(|_| bytes > 4).map(|_| ir.wide(ir.context.i32_type().into(), bytes / 4));
+            let x = ir.load(words.unwrap_or(elements), address, bytes);
             self.emit.tag(ir, x.as_instruction_value(), param);
+            let x = match (wanted, words) {
+                (Some(wanted), Some(words)) => {
+                    let x = ir.select(wanted, x, words.const_zero());
+                    built(ir.builder.build_bit_cast(x, elements, ""))
+                }
+                _ => x,
+            };
             for i in 0..run {
                 let x = self.as_register(dtype, ir.extract(x, i));
-                let x = match (wanted, other) {
-                    (Some(wanted), Some(other)) => ir.select(wanted, x, self.first(other.regs[r + i as usize])),
+                let x = match (wanted, other, words) {
+                    (Some(wanted), Some(other), None) => ir.select(wanted, x, self.first(other.regs[r + i as usize])),
                     _ => x,
                 };
                 regs.push(Reg::Vector(x));
@@ -98,5 +110,14 @@ impl<'c> Lower<'_, 'c> {
     fn place(&self, param: Param, dtype: DType, offset: Reg<'c>) -> PointerValue<'c> {
         let offset: Any<'c> = self.first(offset);
         self.emit.address(self.ir, self.emit.buffer(self.ir, param), dtype, offset)
+    }
+}
+
+/// Whether a scalar is known to be 0 and nothing else, −0 included.
+fn is_zero(x: Any<'_>) -> bool {
+    match x {
+        Any::IntValue(x) => x.is_null(),
+        Any::FloatValue(x) => x.is_null(),
+        _ => false,
     }
 }

@@ -137,7 +137,8 @@ impl Match {
         // Between the product and the result lies what the kernel computes.
         let mut inner: FxHashSet<Node> = [product].into_iter().collect();
         for (node, data) in graph.nodes.iter() {
-            if node > product && node < root && data.args.iter().any(|a| inner.contains(a)) && leads(graph, node, root) {
+            if node > product && node < root && data.args.iter().any(|a| inner.contains(a)) && leads(graph, node, root)
+            {
                 inner.insert(node);
             }
         }
@@ -294,8 +295,7 @@ fn trace_once(
     };
     let [q, k] = [0, 1].map(|i| graph.nodes[found.product].args[i]);
     let v = graph.nodes[found.sum].args[1];
-    let factors =
-        [factor(q, [queries, width])?, factor(k, [width, keys])?, factor(v, [keys, values])?];
+    let factors = [factor(q, [queries, width])?, factor(k, [width, keys])?, factor(v, [keys, values])?];
 
     let mut tracer = Tracer::new(graph, places, &extents);
     let product = tracer.exprs.add(Expr::Constant(0), DType::F32);

@@ -308,6 +308,13 @@ impl Builder {
         self.push1(Op::Dot(precision), &[a, b, acc], ty)
     }
 
+    /// `2^x` of f32, within 4·10⁻⁶ of the value; the last bits are the machine's.
+    #[track_caller]
+    pub fn exp2_approx(&mut self, x: Value) -> Value {
+        let ty = self.ty(x).clone();
+        self.push1(Op::Exp2Approx, &[x], ty)
+    }
+
     /// `for i in (low..high).step_by(step)`, carrying values.
     #[track_caller]
     pub fn for_loop(

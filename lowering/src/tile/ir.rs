@@ -147,6 +147,9 @@ pub enum Op {
     },
     /// Operands `a: m×k`, `b: k×n`, `acc: m×n`; gives `a·b + acc`.
     Dot(Precision),
+    /// `2^x` of f32 as a machine's own instruction has it: within 4·10⁻⁶ of the value, and 0 below 2⁻¹²⁶.  Like the sums of
+    /// `Dot`, its last bits are the machine's.
+    Exp2Approx,
     /// Operands: source, indices.  Picks along an axis within the tile.
     Gather(u8),
     /// Operands: low, high, step (i32 or i64 scalars), initial values.  The body takes the index and the carried values

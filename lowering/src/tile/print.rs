@@ -161,6 +161,7 @@ impl Op {
             Op::Reduce { .. } => "reduce",
             Op::Scan { .. } => "scan",
             Op::Dot(_) => "dot",
+            Op::Exp2Approx => "exp2_approx",
             Op::Gather(_) => "gather",
             Op::For { .. } => "for",
             Op::If { .. } => "if",

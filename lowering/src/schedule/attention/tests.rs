@@ -105,7 +105,8 @@ pub(crate) fn operands(g: &Graph) -> Vec<Array> {
         match data.dtype {
             DType::Bool => Array::from_fn(DType::Bool, &data.dims, |i| u64::from(i / columns == 3 || hash(i) % 3 == 0)),
             dtype => {
-                let values: Vec<f64> = (0..data.len() as usize).map(|i| hash(i) as f64 / f64::from(1 << 23) - 1.0).collect();
+                let values: Vec<f64> =
+                    (0..data.len() as usize).map(|i| hash(i) as f64 / f64::from(1 << 23) - 1.0).collect();
                 Array::from_floats(dtype, &data.dims, &values)
             }
         }

@@ -28,12 +28,6 @@ const NARROW: u32 = 64;
 /// Keys of a block.
 const KEYS: u32 = 64;
 
-/// `2^x − 1` over `x`, for −½ ≤ x ≤ ½: a minimax polynomial, off by 3.6·10⁻⁶ of `2^x` at most, the lowest degree first.
-const EXP2: [f32; 4] = [0.693_113_6, 0.240_207_1, 0.055_976_88, 0.009_782_913];
-
-/// Added to a number below 2²² and taken away again, rounds it to an integer, which is in the low bits in between.
-const ROUND: f32 = 12_582_912.0;
-
 /// Writes the kernel of the attention whose result is `root`.
 pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, index: DType) -> Emitted {
     let axes = &attention.domain.axes;
@@ -43,8 +37,7 @@ pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, inde
     let rows = trailing(axes, columns.start, queries);
     let batch = 0..rows.start;
     let places: Vec<_> = attention.factors.iter().map(|f| &f.1).chain([&attention.at]).collect();
-    let mut e =
-        Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &places);
+    let mut e = Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &places);
     attention.factors.iter().for_each(|f| {
         e.buffer(f.0, false);
     });
@@ -83,9 +76,7 @@ pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, inde
     let carried = e.for_loop((none, full, step), &[sums, total, shift], |e, start, carried| {
         block.add(e, q, (start, false), carried)
     });
-    let carried = e.for_loop((full, end, step), &carried, |e, start, carried| {
-        block.add(e, q, (start, true), carried)
-    });
+    let carried = e.for_loop((full, end, step), &carried, |e, start, carried| block.add(e, q, (start, true), carried));
 
     let mut total = carried[1];
     if let Some(least) = attention.least {
@@ -229,9 +220,9 @@ impl Block<'_> {
         let back = e.b.map(Pointwise::Neg, &[next]);
         let down = e.b.expand_dims(back, 1);
         let exponent = e.b.map(Pointwise::Fma, &[scores, rate, down]);
-        let weights = exp2(e, exponent);
+        let weights = e.b.exp2_approx(exponent);
         let change = e.op(Pointwise::Sub, *shift, next);
-        let change = exp2(e, change);
+        let change = e.b.exp2_approx(change);
         let sum = e.b.reduce(&[weights], 1, |b, x, y| smallvec![b.map(Pointwise::Add, &[x[0], y[0]])])[0];
         let total = e.b.map(Pointwise::Fma, &[*total, change, sum]);
         let change = e.b.expand_dims(change, 1);
@@ -250,26 +241,4 @@ impl Block<'_> {
         let scores = e.value(ex, point);
         e.b.broadcast(scores, &[self.tile, KEYS])
     }
-}
-
-/// `2^x` for x ≤ 0, to 3.6·10⁻⁶: 0 for −∞ and all else below −127, NaN for NaN.
-fn exp2(e: &mut Emitter, x: Value) -> Value {
-    let number = |e: &mut Emitter, x: f32| e.b.constant(DType::F32, x.to_bits().into());
-    let lowest = number(e, -127.0);
-    let x = e.op(Pointwise::Max, x, lowest);
-    let round = number(e, ROUND);
-    let shifted = e.op(Pointwise::Add, x, round);
-    let whole = e.op(Pointwise::Sub, shifted, round);
-    let rest = e.op(Pointwise::Sub, x, whole);
-    let [low, coefficients @ ..] = EXP2.map(|c| number(e, c));
-    let sum = coefficients.into_iter().rev().reduce(|sum, c| e.b.map(Pointwise::Fma, &[sum, rest, c]));
-    let sum = sum.map_or(low, |sum| e.b.map(Pointwise::Fma, &[sum, rest, low]));
-    let one = number(e, 1.0);
-    let power = e.b.map(Pointwise::Fma, &[sum, rest, one]);
-    // The integer goes where exponents are.
-    let [power, shifted] = [power, shifted].map(|x| e.b.convert(Pointwise::Bitcast, x, DType::U32));
-    let place = e.b.int(DType::U32, 23);
-    let exponent = e.op(Pointwise::Shl, shifted, place);
-    let bits = e.op(Pointwise::Add, power, exponent);
-    e.b.convert(Pointwise::Bitcast, bits, DType::F32)
 }

@@ -81,14 +81,7 @@ impl Side {
     }
 
     /// Likewise, of the tile that starts there.
-    pub(super) fn from(
-        &self,
-        e: &mut Emitter,
-        start: Value,
-        size: u32,
-        axis: u8,
-        point: &mut Point,
-    ) -> (Value, Value) {
+    pub(super) fn from(&self, e: &mut Emitter, start: Value, size: u32, axis: u8, point: &mut Point) -> (Value, Value) {
         let index = indices(e, start, size, axis);
         divide(e, index, &self.divisors, &mut point.axes[self.axes.clone()]);
         (index, e.op(Pointwise::Lt, index, self.extent))

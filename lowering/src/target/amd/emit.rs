@@ -248,6 +248,11 @@ impl<'c> Emit<'c> for Amd<'c> {
         Some(self.thread)
     }
 
+    fn exp2_approx(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        // `v_exp_f32`: one unit in the last place off, and 0 below the normal numbers.
+        Some(ir.intrinsic("llvm.amdgcn.exp2", &[x.get_type()], &[x]))
+    }
+
     fn word_of_lane(&self, ir: &Ir<'c>, word: Any<'c>, from: Any<'c>) -> Any<'c> {
         lanes::from_lane(ir, word, from)
     }

@@ -152,6 +152,41 @@ fn matrix_instructions_give_the_sums_of_the_interpreter() {
     }
 }
 
+/// Where no instruction has it, `2^x` is a polynomial, as near as it is said to be.
+#[test]
+fn powers_of_two_are_near_enough() {
+    let count = 1 << 12;
+    let xs: Vec<f32> =
+        (0..count).map(|i| i as f32 / 10.0 - 200.0).chain([f32::NEG_INFINITY, f32::NAN, 1e9, -1e30]).collect();
+    let mut b = Builder::new("powers");
+    let (from, to) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
+    let (pid, lanes) = (b.program_id(0), b.arange(4));
+    let four = b.int(DType::I32, 4);
+    let start = b.mul(pid, four);
+    let at = b.add(start, lanes);
+    let x = b.load(from, at);
+    let power = b.exp2_approx(x);
+    b.store(to, at, power, None);
+    let bytes = |xs: &[f32]| Data::Buffer(xs.iter().flat_map(|x| x.to_le_bytes()).collect());
+    let grid = [xs.len() as u32 / 4, 1, 1];
+    let case = Case { program: b.finish(), grid, args: vec![bytes(&xs), bytes(&vec![0.0; xs.len()])] };
+    let near = |case: &[Data], what: &str| {
+        let Data::Buffer(bytes) = &case[1] else { panic!() };
+        for (&x, got) in xs.iter().zip(bytes.chunks_exact(4)) {
+            let (got, want) = (f32::from_le_bytes(got.try_into().unwrap()), x.exp2());
+            let fits = match want {
+                w if w.is_nan() => got.is_nan(),
+                w if w < 2.0 * f32::MIN_POSITIVE => got < 4.0 * f32::MIN_POSITIVE,
+                w if w.is_infinite() => got == w,
+                w => (got - w).abs() <= 4e-6 * w,
+            };
+            assert!(fits, "{what}: 2^{x} is {want}, not {got}");
+        }
+    };
+    near(&case.interpret(&case.program).unwrap().0, "interpreter");
+    near(&run(&case, &spec(4, 1)).unwrap().0, "threads");
+}
+
 /// Attention on matrix instructions: what is loaded in runs, multiplied in fragments and reduced across lanes is what the
 /// rows say.
 #[test]

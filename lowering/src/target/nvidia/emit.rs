@@ -205,6 +205,11 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         Some(ir.bitcast(ir.extract(pair, 0), ir.context.i16_type().into()))
     }
 
+    fn exp2_approx(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        // PTX ISA, `ex2.approx.ftz.f32`: two units in the last place off at most.
+        Some(ir.intrinsic("llvm.nvvm.ex2.approx.ftz", &[x.get_type()], &[x]))
+    }
+
     fn divides_slowly(&self) -> bool {
         true
     }

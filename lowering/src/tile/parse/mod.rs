@@ -310,6 +310,7 @@ impl<'t> Parser<'t> {
                 return Ok((Op::Scan { axis, reverse: self.eat(Token::Word("reverse")), combine: later }, 1));
             }
             "dot" => Op::Dot(self.word("a precision", |w| Precision::ALL.iter().copied().find(|p| p.name() == w))?),
+            "exp2_approx" => Op::Exp2Approx,
             "gather" => Op::Gather(self.axis()?),
             "for" => {
                 let stages = if self.eat(Token::Word("stages")) { self.number("a number of stages")? } else { 1 };

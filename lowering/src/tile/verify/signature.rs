@@ -131,6 +131,13 @@ impl Check<'_, '_> {
             }
             Op::Reduce { .. } | Op::Scan { .. } => self.combines(op),
             Op::Dot(_) => self.dot(),
+            Op::Exp2Approx => {
+                if self.operands("1", |n| n == 1) {
+                    let ty = self.args[0].clone();
+                    self.operand(0, "f32", ty.dtype == DType::F32);
+                    self.gives(&[ty]);
+                }
+            }
             Op::Gather(axis) => self.gather(*axis),
             Op::For { .. } | Op::If { .. } => self.control(op),
         }
