@@ -8,6 +8,7 @@ use kiln_lowering::graph::arbitrary::{Wishes, case};
 use kiln_lowering::graph::{Graph, Op};
 use kiln_lowering::schedule::{Grain, InputData, Layout, Options, plan};
 use kiln_lowering::target::amd::{Compiler, Inspection, Linker, spec};
+use kiln_lowering::target::nvidia;
 use kiln_lowering::tile::Program;
 
 /// Random graphs to take programs from.
@@ -73,4 +74,17 @@ fn plans_for_gfx1100() {
 #[test]
 fn plans_for_gfx1201() {
     assemble("gfx1201");
+}
+
+/// What LLVM is told once holds for all targets, whichever is the first that a process uses: here it is AMD's.
+#[test]
+fn code_is_the_same_whatever_was_compiled_before() {
+    let compiler = Compiler::new(&spec("gfx942").unwrap(), Linker::new(None));
+    let programs = programs();
+    let objects =
+        || programs.values().step_by(8).map(|p| compiler.compile(p, &mut |_, _| {}).unwrap()).collect::<Vec<_>>();
+    let before = objects();
+    let other = nvidia::Compiler::new(&nvidia::spec("sm_80", 80).unwrap());
+    programs.values().take(1).for_each(|p| drop(other.compile(p, &mut |_, _| {}).unwrap()));
+    assert!(objects() == before);
 }

@@ -4,9 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use kiln_lowering::spec::Spec;
-use kiln_lowering::target::nvidia::driver::{self, Device, Facts, Kernel, Shape};
-use kiln_lowering::target::nvidia::{self, Compiler};
+use kiln_lowering::target::nvidia::Compiler;
+use kiln_lowering::target::nvidia::driver::{self, Device, Kernel, Shape};
 use kiln_lowering::tile::{ParamKind, Program};
 
 use super::{Argument, Machine};
@@ -25,14 +24,6 @@ struct Gpu {
     device: Device,
     compiler: Compiler,
     kernels: Mutex<HashMap<String, Kernel>>,
-}
-
-/// The best code that a device runs: that for it alone, that for its generation, or the oldest.
-fn spec(facts: &Facts) -> Option<Spec> {
-    let (major, minor) = facts.capability;
-    let names = [format!("sm_{major}{minor}a"), format!("sm_{major}{minor}"), "sm_80".into()];
-    let known = names.iter().find_map(|name| nvidia::spec(name, facts.ptx_version()))?;
-    (major >= 8).then_some(known)
 }
 
 /// Memory of the device, for as long as a launch.
@@ -77,7 +68,7 @@ fn text(error: driver::Error) -> String {
 impl Gpu {
     fn open() -> Option<Gpu> {
         let device = (driver::count() > 0).then(|| Device::open(0).ok())??;
-        let compiler = Compiler::new(&spec(device.facts())?);
+        let compiler = Compiler::new(&device.facts().spec()?);
         Some(Gpu { device, compiler, kernels: Mutex::default() })
     }
 

@@ -52,6 +52,9 @@ impl<'c> Lower<'_, 'c> {
 
     /// A loop that runs `times` iterations in one go while there are so many left; gives the index and the carried values
     /// behind it.
+    ///
+    /// Several at once only where neither `step·times` nor `high + step·times` leaves the range of the index: what is left
+    /// can then be compared with the former, and the index behind the last iteration is one that the next loop stops at.
     fn iterate(
         &mut self,
         counted: &Counted<'_, 'c>,
@@ -62,19 +65,16 @@ impl<'c> Lower<'_, 'c> {
         let program = self.program;
         let &Counted { high, step, body, layouts, forms } = counted;
         let data = &program.blocks[body];
-        let reach = self.ir.binary(I::Mul, step, self.ir.int_like(step, i64::from(times - 1)));
-        // How far the last of these iterations is from the end, where there are any.
-        let enough = |l: &Self, i: Any<'c>| {
-            let any = l.ir.icmp(IntPredicate::SLT, i, high);
-            if times == 1 {
-                return any;
-            }
-            let left = l.ir.binary(I::Sub, high, i);
-            l.ir.binary(I::And, any, l.ir.icmp(IntPredicate::UGT, left, reach))
-        };
+        let whole = self.ir.binary(I::Mul, step, self.ir.int_like(step, i64::from(times)));
+        let mut enough = self.ir.icmp(IntPredicate::SLT, low, high);
+        if times > 1 {
+            let left = self.ir.binary(I::Sub, high, low);
+            let reach = self.ir.binary(I::Sub, whole, step);
+            enough = self.ir.binary(I::And, enough, self.ir.icmp(IntPredicate::UGT, left, reach));
+            enough = self.ir.binary(I::And, enough, self.has_room(high, step, (whole, times)));
+        }
         let (start, inside, after) = (self.here(), self.new_block("loop"), self.new_block("after"));
-        let any = enough(self, low);
-        self.jump_if(any, inside, after);
+        self.jump_if(enough, inside, after);
 
         self.ir.builder.position_at_end(inside);
         let index = built(self.ir.builder.build_phi(low.get_type(), ""));
@@ -102,13 +102,7 @@ impl<'c> Lower<'_, 'c> {
         let end = self.here();
         let left = self.ir.binary(I::Sub, high, i);
         let next_index = self.ir.binary(I::Add, i, step);
-        let more = match times {
-            1 => self.ir.icmp(IntPredicate::UGT, left, step),
-            _ => {
-                let whole = self.ir.binary(I::Add, reach, step);
-                self.ir.icmp(IntPredicate::UGT, left, whole)
-            }
-        };
+        let more = self.ir.icmp(IntPredicate::UGT, left, whole);
         self.jump_if(more, inside, after);
         index.add_incoming(&[(&low, start), (&next_index, end)]);
         for ((phi, first), next) in carried.iter().zip(initial).zip(&next) {
@@ -121,6 +115,15 @@ impl<'c> Lower<'_, 'c> {
         let mut joined = self.either((&before, start), (&ends, end));
         let index = joined.remove(0);
         (index, joined)
+    }
+
+    /// Whether `whole`, which is `step·times`, is in the range of the index, and `high + whole` too.
+    fn has_room(&self, high: Any<'c>, step: Any<'c>, (whole, times): (Any<'c>, u32)) -> Any<'c> {
+        let ir = self.ir;
+        let most = i64::MAX >> (64 - step.into_int_value().get_type().get_bit_width());
+        let fits = ir.icmp(IntPredicate::ULE, step, ir.int_like(step, most / i64::from(times)));
+        let furthest = ir.binary(I::Sub, ir.int_like(high, most), whole);
+        ir.binary(I::And, fits, ir.icmp(IntPredicate::SLE, high, furthest))
     }
 
     /// How many iterations of a loop to run in one go: as many as it takes for a lane to have some loads under way, where

@@ -35,24 +35,22 @@ fn was_bf16(graph: &Graph, node: Node) -> bool {
 
 /// The product, by the parts of its factor number `wide`.
 pub(super) fn product(graph: &mut Graph, args: &[Node], wide: usize) -> Node {
-    let mut rest = args[wide];
-    let mut products = Vec::new();
-    for last in [false, false, true] {
-        let part = if last { rest } else { highest(graph, rest) };
+    let by = |graph: &mut Graph, part: Node| {
         let narrow = graph.cast(part, DType::Bf16);
         let mut factors = [args[0], args[1]];
         factors[wide] = graph.cast(narrow, DType::F32);
-        products.push(graph.contract(factors[0], factors[1]));
-        if !last {
-            rest = without(graph, rest, part);
-        }
-    }
-    let smallest = products.pop();
-    let sum = products.into_iter().rev().fold(smallest, |sum, product| match sum {
-        Some(sum) => Some(graph.map(Pointwise::Add, &[sum, product])),
-        None => Some(product),
-    });
-    sum.unwrap_or(args[0])
+        graph.contract(factors[0], factors[1])
+    };
+    let whole = args[wide];
+    let high = highest(graph, whole);
+    let by_high = by(graph, high);
+    let rest = without(graph, whole, high);
+    let middle = highest(graph, rest);
+    let by_middle = by(graph, middle);
+    let low = without(graph, rest, middle);
+    let by_low = by(graph, low);
+    let sum = graph.map(Pointwise::Add, &[by_low, by_middle]);
+    graph.map(Pointwise::Add, &[sum, by_high])
 }
 
 /// The number that the highest sixteen bits are, which bf16 has too.

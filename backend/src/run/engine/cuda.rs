@@ -27,10 +27,6 @@ const GEMM_FROM: u64 = 16 * 16 * 16;
 /// Programs per multiprocessor that keep it busy: a program is a warp, and 64 warps fit.
 const WARPS: u32 = 64;
 
-/// Processors that code is made for, the best first; `a` code runs on that one alone.
-const PROCESSORS: [(u32, u32, &str); 6] =
-    [(10, 0, "sm_100"), (9, 0, "sm_90a"), (9, 0, "sm_90"), (8, 9, "sm_89"), (8, 6, "sm_86"), (8, 0, "sm_80")];
-
 /// The GPU.
 struct Cuda {
     device: Arc<Device>,
@@ -47,15 +43,6 @@ fn text(error: driver::Error) -> String {
     error.to_string()
 }
 
-/// The best code that a device runs.
-fn spec(facts: &driver::Facts) -> Option<Spec> {
-    let (major, minor) = facts.capability;
-    let runs =
-        |name: &str, at: (u32, u32)| if name.ends_with('a') { at == (major, minor) } else { at <= (major, minor) };
-    let mut fitting = PROCESSORS.iter().filter(|(major, minor, name)| runs(name, (*major, *minor)));
-    fitting.find_map(|(_, _, name)| nvidia::spec(name, facts.ptx_version()))
-}
-
 /// Opens a GPU.
 pub(super) fn open(number: usize) -> Result<(Arc<dyn Heap>, Start), String> {
     let fast = knobs::get().numerics == Numerics::Fast;
@@ -63,7 +50,7 @@ pub(super) fn open(number: usize) -> Result<(Arc<dyn Heap>, Start), String> {
     let facts = device.facts();
     let (major, minor) = facts.capability;
     let unknown = || format!("{} has compute capability {major}.{minor}, Kiln wants 8.0 or later", facts.name);
-    let spec = spec(facts).ok_or_else(unknown)?;
+    let spec = facts.spec().ok_or_else(unknown)?;
     let heap = Arc::new(DeviceHeap(Arc::clone(&device)));
     let start = move || -> Box<dyn Engine> {
         let has_library = driver::has_products();
@@ -86,7 +73,8 @@ pub(super) fn about() -> Vec<(String, Vec<(&'static str, String)>)> {
         Ok(device) => {
             let facts = device.facts();
             let (major, minor) = facts.capability;
-            let code = spec(facts).map_or_else(|| "none that it runs".into(), |s| format!("{} {}", s.name, s.features));
+            let code =
+                facts.spec().map_or_else(|| "none that it runs".into(), |s| format!("{} {}", s.name, s.features));
             vec![
                 ("name", facts.name.clone()),
                 ("compute capability", format!("{major}.{minor}")),
@@ -299,23 +287,5 @@ mod tests {
         assert_eq!(unpack(&packed[..20]), None);
         assert_eq!(unpack(&[]), None);
         assert_eq!(unpack(&[0; 16]), None);
-    }
-
-    #[test]
-    fn a_device_gets_the_best_code_that_it_runs() {
-        let named = |major, minor, driver| {
-            let facts = driver::Facts {
-                name: "X".into(),
-                capability: (major, minor),
-                driver,
-                multiprocessors: 1,
-                memory: 1,
-                shared: 1,
-            };
-            spec(&facts).map(|s| s.name)
-        };
-        assert_eq!(named(9, 0, 13000).as_deref(), Some("sm_90a"));
-        assert_eq!(named(8, 0, 12040).as_deref(), Some("sm_80"));
-        assert_eq!(named(7, 5, 13000), None);
     }
 }

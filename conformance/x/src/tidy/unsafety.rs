@@ -7,6 +7,7 @@ use super::source::{Line, Source, has_word};
 /// Where `unsafe` may stand (`*` is one part of a path, a last `**` any number), and why there.
 const PLACES: &[(&str, &str)] = &[
     ("lowering/src/target/*/object.rs", "makes machine code and asks LLVM for it"),
+    ("lowering/src/target/module.rs", "tells LLVM what its code generators leave out"),
     ("lowering/src/target/*/driver.rs", "calls what was compiled"),
     ("lowering/src/target/*/driver/**", "calls a device's driver"),
     ("lowering/src/llvm/address.rs", "asks LLVM for addresses"),

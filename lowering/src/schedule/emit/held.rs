@@ -74,6 +74,8 @@ const TOGETHER: u64 = 8;
 /// What is known of some tiles of a row, one below the other.
 pub struct Group {
     point: Point,
+    /// Where the terms lie in the row.
+    index: Value,
     /// Number of tiles, a power of two.
     tiles: u64,
 }
@@ -121,7 +123,7 @@ impl Visit<'_> {
         let mut partials: Vec<Vec<Carried>> = Vec::new();
         let (mut sums, mut done) = (neutral.clone(), 0);
         for group in groups.iter_mut() {
-            sums = self.add_group(e, group, done, &sums);
+            sums = self.add_group(e, group, &sums);
             done += group.tiles;
             if done % chunk == 0 || done == held.tiles {
                 let sums = std::mem::replace(&mut sums, neutral.clone());
@@ -147,20 +149,15 @@ impl Visit<'_> {
         let shape = [tiles as u32, LANES as u32];
         let lanes = places(e, &shape);
         let start = e.int((first * LANES) as i64);
-        let mask = masked.then(|| {
-            let index = e.op(Pointwise::Add, start, lanes);
-            e.op(Pointwise::Lt, index, self.terms.count)
-        });
-        Group { point: self.at(e, point, (start, lanes), mask), tiles }
+        let index = e.op(Pointwise::Add, start, lanes);
+        let mask = masked.then(|| e.op(Pointwise::Lt, index, self.terms.count));
+        Group { point: self.at(e, point, (start, lanes), mask), index, tiles }
     }
 
-    /// Feeds the tiles of a group one after the other, `done` of the row's before them, and writes what is complete.
-    fn add_group(&self, e: &mut Emitter, group: &mut Group, done: u64, sums: &[Value]) -> Vec<Value> {
+    /// Feeds the tiles of a group one after the other, and writes what is complete.
+    fn add_group(&self, e: &mut Emitter, group: &mut Group, sums: &[Value]) -> Vec<Value> {
         let shape = [group.tiles as u32, LANES as u32];
-        let lanes = places(e, &shape);
-        let start = e.int((done * LANES) as i64);
-        let index = e.op(Pointwise::Add, start, lanes);
-        let operands = self.operands(e, &mut group.point, index, &shape);
+        let operands = self.operands(e, &mut group.point, group.index, &shape);
         self.write(e, &mut group.point);
         let operands = operands.iter().map(|operand| operand.iter().map(|&x| rows(e, x)).collect::<Vec<_>>());
         let operands: Vec<Vec<Vec<Value>>> = operands.collect();

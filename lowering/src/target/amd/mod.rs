@@ -18,4 +18,4 @@ mod tests;
 pub use code_object::{Argument, CodeObject, Descriptor, Kernel, Malformed};
 pub use inspect::Inspection;
 pub use object::{Compiler, Linker, Object, disassemble};
-pub use specs::{NAMES, spec};
+pub use specs::{names, spec};

@@ -17,9 +17,8 @@ use inkwell::values::InstructionValue;
 use super::code_object::{CodeObject, Kernel, Malformed};
 use super::emit::{Amd, Group, Way};
 use crate::llvm::{Ir, lower_body};
-use crate::passes;
 use crate::spec::Spec;
-use crate::target::module::{self, Error, See};
+use crate::target::module::{self, Error, PASSES, See};
 use crate::tile::Program;
 
 pub use link::Linker;
@@ -44,9 +43,6 @@ impl fmt::Debug for Object {
         write!(f, "Object({symbol}, {} bytes, {programs} programs on {threads} lanes)", bytes.len())
     }
 }
-
-/// As for a processor; at the end, what a kernel does not use is taken from what it is handed.
-const PASSES: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg),amdgpu-attributor";
 
 /// How LLVM orders instructions (its name for it): as it usually does, which hides latency; and so that the fewest
 /// registers are taken, which takes it longer, for where they do not suffice.
@@ -81,8 +77,7 @@ impl Compiler {
     /// LLVM's own words where it refuses the module; a program that needs more shared memory than there is; a linker that
     /// is missing or fails.
     pub fn compile(&self, program: &Program, see: See<'_>) -> Result<Object, Error> {
-        let mut native = program.clone();
-        passes::run(&mut native, &mut |pass, program| see(pass, &|| program.to_string()));
+        let native = module::native(program, see);
         let programs = (LANES / self.spec.lanes).max(1);
         let [usual, sparing] = ORDERS;
         let object = self.compile_so(&native, Way { order: usual, programs }, see)?;
@@ -94,11 +89,8 @@ impl Compiler {
 
     fn compile_so(&self, program: &Program, way: Way, see: See<'_>) -> Result<Object, Error> {
         let context = Context::create();
-        let ir = Ir::new(&context, &program.name);
         initialise();
-        let machine = module::machine(&self.spec)?;
-        module::aim(&ir, &self.spec, &machine);
-        let symbol = format!("kiln_{}", program.name);
+        let (ir, machine, symbol) = module::begin(&context, program, &self.spec)?;
         let gpu = Amd::begin(&ir, program, &self.spec, &symbol, way);
         lower_body(&ir, &gpu, program, &self.spec);
         let Group { programs, threads, shared } = gpu.end(&ir);
@@ -111,7 +103,9 @@ impl Compiler {
                 fitting => self.compile_so(program, Way { programs: 1 << fitting.ilog2(), ..way }, see),
             };
         }
-        module::optimise(&ir, &machine, PASSES, program, see)?;
+        // At the end, what a kernel does not use is taken from what it is handed.
+        let passes = format!("{PASSES},amdgpu-attributor");
+        module::optimise(&ir, &machine, &passes, program, see)?;
         see("asm", &|| module::assembly(&ir, &machine, program).unwrap_or_else(|error| error.to_string()));
         let relocatable = module::relocatable(&ir, &machine, program)?;
         Ok(Object { symbol, bytes: self.linker.link(&program.name, &relocatable)?, programs, threads })

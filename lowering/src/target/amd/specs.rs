@@ -21,7 +21,9 @@ const ROWS: &[Row] = &[
 ];
 
 /// Names of the machines that there are rows for.
-pub const NAMES: &[&str] = &["gfx90a", "gfx942", "gfx1100", "gfx1201"];
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name)
+}
 
 /// The machine of that name, as LLVM and HIP call it: `gfx942`.
 pub fn spec(name: &str) -> Option<Spec> {

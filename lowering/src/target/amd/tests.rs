@@ -5,7 +5,7 @@ mod programs;
 
 use std::ops::Deref;
 
-use super::{Compiler, Inspection, Linker, NAMES, Object, spec};
+use super::{Compiler, Inspection, Linker, Object, names, spec};
 use crate::DType;
 use crate::op::Pointwise;
 use crate::spec::Spec;
@@ -57,7 +57,7 @@ impl Compiled {
 
 /// The program on all machines.
 fn everywhere(program: &Program) -> Vec<Compiled> {
-    NAMES.iter().map(|name| Compiled::of(program, &spec(name).unwrap())).collect()
+    names().map(|name| Compiled::of(program, &spec(name).unwrap())).collect()
 }
 
 /// Offsets of this program's tile.
@@ -151,7 +151,7 @@ fn work_groups_hold_as_many_programs_as_there_is_shared_memory_for() {
 
 #[test]
 fn programs_of_several_warps_meet_at_barriers_that_leave_caches_alone() {
-    for name in NAMES {
+    for name in names() {
         let machine = Spec { warps: 4, ..spec(name).unwrap() };
         let c = Compiled::of(&sum(DType::F32, 4096), &machine);
         assert_eq!((c.object.programs, c.object.threads), (1, 4 * machine.lanes));
@@ -201,7 +201,7 @@ fn failed_checks_are_reported_by_one_exchange() {
 
 #[test]
 fn the_same_program_gives_the_same_bytes() {
-    for name in NAMES {
+    for name in names() {
         let compiler = Compiler::new(&spec(name).unwrap(), Linker::new(None));
         let object = || compiler.compile(&sum(DType::F32, 512), &mut |_, _| {}).unwrap();
         assert!(object() == object(), "{name}");

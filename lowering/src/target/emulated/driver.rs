@@ -7,8 +7,7 @@ use inkwell::context::Context;
 
 use super::emit::{Emulated, SLOTS};
 use super::fragment;
-use crate::llvm::{Ir, lower_body};
-use crate::passes;
+use crate::llvm::lower_body;
 use crate::spec::Spec;
 use crate::target::host::{Kernel, Object, load, spec as processor};
 use crate::target::module;
@@ -70,15 +69,11 @@ extern "C" fn multiply(meeting: *const Meeting, warp: u32, lane: u32, which: u32
 
 /// Compiles and loads a program.
 pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
-    let mut native = program.clone();
-    passes::run(&mut native, &mut |_, _| {});
+    let native = module::native(program, &mut |_, _| {});
     let context = Context::create();
-    let ir = Ir::new(&context, &program.name);
     crate::target::host::Compiler::initialise();
     let text = |error: module::Error| error.to_string();
-    let machine = module::machine(spec).map_err(text)?;
-    module::aim(&ir, spec, &machine);
-    let symbol = format!("kiln_{}", program.name);
+    let (ir, machine, symbol) = module::begin(&context, &native, spec).map_err(text)?;
     let emulated = Emulated::begin(&ir, &native, spec, &symbol);
     lower_body(&ir, &emulated, &native, spec);
     let scratch = emulated.end(&ir);

@@ -136,7 +136,7 @@ fn product([operand, sum]: [DType; 2], precision: Precision, [m, n, k]: [u32; 3]
 /// layouts say, on one warp and several.
 #[test]
 fn matrix_instructions_give_the_sums_of_the_interpreter() {
-    let amd = amd::NAMES.iter().map(|name| amd::spec(name).unwrap());
+    let amd = amd::names().map(|name| amd::spec(name).unwrap());
     for machine in amd.chain(nvidia::spec("sm_80", 80)) {
         let name = &machine.name;
         for matrix in machine.matrices {

@@ -13,6 +13,5 @@ mod tests;
 
 pub use crate::target::{Error, See};
 pub use driver::{Kernel, load};
-pub(super) use object::choose_passes;
 pub use object::{Compiler, Object, spec};
 pub use pool::Pool;

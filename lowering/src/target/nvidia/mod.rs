@@ -13,4 +13,4 @@ mod specs;
 mod tests;
 
 pub use object::{Compiler, Object};
-pub use specs::{NAMES, spec};
+pub use specs::{names, spec};

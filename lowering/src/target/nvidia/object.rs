@@ -7,11 +7,9 @@ use inkwell::context::Context;
 use inkwell::targets::{InitializationConfig, Target};
 
 use super::emit::Nvidia;
-use crate::llvm::{Ir, lower_body};
-use crate::passes;
+use crate::llvm::lower_body;
 use crate::spec::Spec;
-use crate::target::host::choose_passes;
-use crate::target::module::{self, Error, See};
+use crate::target::module::{self, Error, PASSES, See};
 use crate::tile::Program;
 
 /// Code of one program, for the driver to compile and load.
@@ -37,9 +35,6 @@ impl fmt::Debug for Object {
     }
 }
 
-/// As for a processor, and loops unrolled where that lets several loads be under way at once.
-const PASSES: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)";
-
 /// Compiles tile programs for one kind of GPU.
 pub struct Compiler {
     spec: Spec,
@@ -64,15 +59,10 @@ impl Compiler {
     ///
     /// LLVM's own words where it refuses the module; a program that needs more shared memory than there is.
     pub fn compile(&self, program: &Program, see: See<'_>) -> Result<Object, Error> {
-        let mut native = program.clone();
-        passes::run(&mut native, &mut |pass, program| see(pass, &|| program.to_string()));
-        let program = &native;
+        let program = &module::native(program, see);
         let context = Context::create();
-        let ir = Ir::new(&context, &program.name);
         initialise();
-        let machine = module::machine(&self.spec)?;
-        module::aim(&ir, &self.spec, &machine);
-        let symbol = format!("kiln_{}", program.name);
+        let (ir, machine, symbol) = module::begin(&context, program, &self.spec)?;
         let gpu = Nvidia::begin(&ir, program, &self.spec, &symbol);
         lower_body(&ir, &gpu, program, &self.spec);
         let (programs, shared) = gpu.end(&ir);
@@ -90,8 +80,5 @@ impl Compiler {
 
 fn initialise() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        Target::initialize_nvptx(&InitializationConfig::default());
-        choose_passes();
-    });
+    ONCE.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
 }

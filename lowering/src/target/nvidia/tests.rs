@@ -1,6 +1,6 @@
 //! What PTX looks like.
 
-use super::{Compiler, NAMES, spec};
+use super::{Compiler, names, spec};
 use crate::DType;
 use crate::op::Pointwise;
 use crate::tile::{Builder, Precision, Program, Value};
@@ -78,7 +78,7 @@ fn products_of_small_types_are_matrix_instructions() {
         let sums = b.dot(xs, ys, zero, precision);
         b.store(result, at, sums, None);
         let program = b.finish();
-        for name in NAMES {
+        for name in names() {
             let text = ptx(&program, name);
             let count = text.matches(instruction).count();
             let wanted = 32usize.checked_div(terms).map_or(count.max(1), |times| 2 * 2 * times);

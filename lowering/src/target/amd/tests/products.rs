@@ -1,9 +1,8 @@
 //! Matrix products become matrix instructions.
 
-use super::{Compiled, everywhere, spec};
+use super::{Compiled, everywhere, names, spec};
 use crate::DType;
 use crate::spec::Spec;
-use crate::target::amd::NAMES;
 use crate::tile::{Builder, Precision, Program, Value};
 
 /// Offsets of a row-major matrix.
@@ -59,7 +58,7 @@ fn products_of_small_types_are_matrix_instructions() {
 
 #[test]
 fn warps_share_a_product() {
-    for name in NAMES {
+    for name in names() {
         let machine = Spec { warps: 4, ..spec(name).unwrap() };
         let c = Compiled::of(&product([DType::Bf16, DType::F32], Precision::Ieee, [64, 64, 32]), &machine);
         let (name, _) = instruction(&machine, DType::Bf16).unwrap();

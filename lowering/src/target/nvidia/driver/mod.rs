@@ -27,6 +27,9 @@ use order::{Marks, Words};
 use product::Library;
 pub use product::has_products;
 
+use super::specs::best;
+use crate::spec::Spec;
+
 /// Why the driver did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -101,6 +104,11 @@ impl Facts {
             (12, 6) => 85,
             _ => 86,
         }
+    }
+
+    /// What makes the best code that the device runs; nothing where it is too old.
+    pub fn spec(&self) -> Option<Spec> {
+        best(self.capability, self.ptx_version())
     }
 }
 
