@@ -41,6 +41,23 @@ fn contiguous_elements_move_sixteen_bytes_at_a_time() {
     }
 }
 
+/// What a pointwise row of several elements a thread becomes.
+fn row(dtype: DType, size: u32, row: impl Fn(&mut Builder, Value) -> Value) -> String {
+    let mut b = Builder::new("row");
+    let (x, y) = (b.buffer(dtype, false), b.buffer(dtype, true));
+    let offsets = block(&mut b, size);
+    let xs = b.load(x, offsets);
+    let ys = row(&mut b, xs);
+    b.store(y, offsets, ys, None);
+    ptx(&b.finish(), "sm_90a")
+}
+
+#[test]
+fn divisions_of_several_elements_share_a_branch() {
+    let text = row(DType::F32, 128, |b, x| b.map(Pointwise::Sigmoid, &[x]));
+    assert_eq!(text.matches("rcp.approx.ftz.f32").count(), 4, "{text}");
+}
+
 #[test]
 fn sums_are_shuffled() {
     let mut b = Builder::new("sum");
