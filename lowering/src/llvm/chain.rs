@@ -3,7 +3,7 @@
 //! Row by row, each row would go through all registers of a tile before the next one starts, and in the middle of a
 //! sine each of them would have all its intermediate values alive: LLVM finds no order of so many instructions that
 //! fits a register file.  Register by register it starts from the one that needs the least, and overlaps as much as fits.
-//! Where there is a division, some registers go up to it, through it and on together.
+//! Where there is a division or a root, some registers go up to it, through it and on together.
 
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,7 @@ use crate::layout::Layout;
 use crate::op::Pointwise;
 use crate::tile::{Inst, Op, Value};
 
-/// Registers that are [divided](super::divide) together.
+/// Registers that are [divided](super::divide) together, or whose [roots](super::root) are taken together.
 const TOGETHER: usize = 8;
 
 /// A row of a run.
@@ -30,7 +30,7 @@ struct Link {
 impl Link {
     /// Whether several registers may cost less together than one after the other.
     fn is_joint(&self) -> bool {
-        matches!((self.op, self.from, self.form), (Pointwise::Div, DType::F32, Form::Vector))
+        matches!((self.op, self.from, self.form), (Pointwise::Div | Pointwise::Sqrt, DType::F32, Form::Vector))
     }
 }
 
@@ -110,6 +110,7 @@ impl<'c> Lower<'_, 'c> {
     pub(super) fn together(&self, op: Pointwise, regs: &[Vec<Reg<'c>>]) -> Option<Vec<Reg<'c>>> {
         match op {
             Pointwise::Div => self.divide_by_approximation(regs),
+            Pointwise::Sqrt => self.roots_by_approximation(&regs.concat()),
             _ => None,
         }
     }

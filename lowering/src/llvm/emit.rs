@@ -106,6 +106,12 @@ pub trait Emit<'c> {
         None
     }
 
+    /// The reciprocal of the square root of an f32 to a unit in the last place, or so near that what a
+    /// [root](super::root) makes of it is right, if it comes cheap and a root does not.
+    fn approximate_inverse_root(&self, _ir: &Ir<'c>, _x: Any<'c>) -> Option<Any<'c>> {
+        None
+    }
+
     /// Whether dividing vectors of f32 takes longer than ten other operations.
     fn divides_slowly(&self) -> bool {
         false

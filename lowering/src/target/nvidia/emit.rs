@@ -214,6 +214,11 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         Some(ir.intrinsic("llvm.nvvm.rcp.approx.ftz.f", &[], &[x]))
     }
 
+    fn approximate_inverse_root(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        // What `sqrt.rn.f32` begins with.
+        Some(ir.intrinsic("llvm.nvvm.rsqrt.approx.ftz.f", &[], &[x]))
+    }
+
     fn multiply(&self, ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
         matrix::multiply(ir, matrix, a, b, c)
     }

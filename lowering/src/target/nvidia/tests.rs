@@ -53,9 +53,14 @@ fn row(dtype: DType, size: u32, row: impl Fn(&mut Builder, Value) -> Value) -> S
 }
 
 #[test]
-fn divisions_of_several_elements_share_a_branch() {
+fn divisions_and_roots_of_several_elements_share_a_branch() {
     let text = row(DType::F32, 128, |b, x| b.map(Pointwise::Sigmoid, &[x]));
     assert_eq!(text.matches("rcp.approx.ftz.f32").count(), 4, "{text}");
+    let text = row(DType::F32, 128, |b, x| {
+        let square = b.mul(x, x);
+        b.map(Pointwise::Sqrt, &[square])
+    });
+    assert_eq!(text.matches("rsqrt.approx.ftz.f32").count(), 4, "{text}");
 }
 
 #[test]
