@@ -1,13 +1,14 @@
 //! Loads and stores of threads that hold neighbours in registers side by side: one wide access moves a run of them.
 
-use inkwell::values::{BasicValue, PointerValue};
+use inkwell::values::{BasicValue, InstructionOpcode as I, PointerValue};
 
 use super::ir::Any;
 use super::lower::Lower;
 use super::value::{Reg, Tile};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::tile::{Param, Value};
+use crate::op::Pointwise;
+use crate::tile::{Op, Param, Value};
 
 impl<'c> Lower<'_, 'c> {
     /// How many registers from an even start are neighbours in memory, aligned so that one access reaches them and wanted
@@ -52,10 +53,19 @@ impl<'c> Lower<'_, 'c> {
                 let harmless = self.emit.harmless();
                 address = ir.select(wanted, address.into(), harmless.into()).into_pointer_value();
             }
-            let x = ir.load(ir.wide(ir.memory_type(dtype), run), address, dtype.bytes() as u32 * run);
+            let (each, halves) = match dtype {
+                // What widens them to f32 takes the half of a word as it is.
+                DType::Bf16 => (ir.context.i32_type().into(), 2),
+                _ => (ir.memory_type(dtype), 1),
+            };
+            let x = ir.load(ir.wide(each, run / halves), address, dtype.bytes() as u32 * run);
             self.emit.tag(ir, x.as_instruction_value(), param);
             for i in 0..run {
-                let x = self.as_register(dtype, ir.extract(x, i));
+                let x = ir.extract(x, i / halves);
+                let x = match halves {
+                    2 => self.half(self.emit.word(ir, x), i % 2),
+                    _ => self.as_register(dtype, x),
+                };
                 let x = match (wanted, other) {
                     (Some(wanted), Some(other)) => ir.select(wanted, x, self.first(other.regs[r + i as usize])),
                     _ => x,
@@ -66,23 +76,40 @@ impl<'c> Lower<'_, 'c> {
         Tile { regs, layout: offsets.layout.clone() }
     }
 
-    /// Writes a tile, `run` registers at a time.
+    /// The low or the high half of a word.
+    fn half(&self, word: Any<'c>, which: u32) -> Any<'c> {
+        let word = if which == 0 { word } else { self.ir.binary(I::LShr, word, self.ir.i32(16)) };
+        self.ir.convert(I::Trunc, word, self.ir.context.i16_type().into())
+    }
+
+    /// The f32 numbers that a value is the rounding of, where they are at hand.
+    pub fn before_rounding(&self, value: Value, layout: &Layout) -> Option<&Tile<'c>> {
+        let data = &self.program.insts[self.layouts.definition(value)?];
+        let is_cast = data.op == Op::Map(Pointwise::Cast) && self.ty(data.args[0]).dtype == DType::F32;
+        self.tiles.get(data.args.first()?).filter(|tile| is_cast && tile.layout == *layout)
+    }
+
+    /// Writes a tile, `run` registers at a time; where the numbers `exact` that it is the rounding of are known, they are
+    /// rounded two at once if the target does that.
     pub fn store_runs(
         &self,
-        param: Param,
-        dtype: DType,
-        run: u32,
+        (param, dtype, run): (Param, DType, u32),
         offsets: &Tile<'c>,
-        value: &Tile<'c>,
+        (value, exact): (&Tile<'c>, Option<&Tile<'c>>),
         mask: Option<&Tile<'c>>,
     ) {
         let ir = self.ir;
         for r in (0..offsets.regs.len()).step_by(run as usize) {
-            let first = ir.poison(ir.wide(ir.memory_type(dtype), run));
-            let x = (0..run).fold(first, |wide, i| {
-                let x = self.as_stored(dtype, self.first(value.regs[r + i as usize]));
-                ir.insert(wide, x, i)
-            });
+            let pair = |i: usize| {
+                let [low, high] = [0, 1].map(|half| Some(self.first(exact?.regs[r + i + half])));
+                self.emit.round_pair(ir, dtype, low?, high?)
+            };
+            let pairs: Option<Vec<Any<'c>>> = (0..run as usize).step_by(2).map(pair).collect();
+            let elements =
+                || (0..run as usize).map(|i| self.as_stored(dtype, self.first(value.regs[r + i]))).collect::<Vec<_>>();
+            let parts = pairs.unwrap_or_else(elements);
+            let first = ir.poison(ir.wide(parts[0].get_type(), parts.len() as u32));
+            let x = (0..).zip(parts).fold(first, |wide, (i, x)| ir.insert(wide, x, i));
             let address = self.place(param, dtype, offsets.regs[r]);
             let store = || {
                 let inst = ir.store(address, x, dtype.bytes() as u32 * run);
