@@ -85,8 +85,8 @@ pub(super) fn two_to(e: &mut dyn Expander, power: Term, shift: i64) -> Term {
     from_bits(e, field)
 }
 
-/// `y · 2^n` rounded once, for `n` from twice the smallest to twice the largest exponent: half of `n` at a time.
-pub(super) fn scale(e: &mut dyn Expander, y: Term, power: Term) -> Term {
+/// `○(1 + p) · 2^n` rounded once, for `n` from twice the smallest to twice the largest exponent: half of `n` at a time.
+fn scale(e: &mut dyn Expander, p: Term, power: Term) -> Term {
     let f = format(e, power);
     let bits = to_bits(e, power);
     // `n` plus both biases in the place of an exponent; half of that, rounded down; and what is left.
@@ -97,7 +97,7 @@ pub(super) fn scale(e: &mut dyn Expander, y: Term, power: Term) -> Term {
     let first = e.and(halved, whole);
     let second = e.sub(both, first);
     let (first, second) = (from_bits(e, first), from_bits(e, second));
-    let y = e.mul(y, first);
+    let y = e.fma(p, first, first);
     e.mul(y, second)
 }
 
@@ -105,9 +105,7 @@ pub(super) fn scale(e: &mut dyn Expander, y: Term, power: Term) -> Term {
 pub(super) fn exp_with_tail(e: &mut dyn Expander, x: Term, tail: Option<Term>) -> Term {
     let s = split(e, x, tail);
     let p = exp_minus_one(e, s.rest);
-    let one = e.float(x, 1.0);
-    let y = e.add(p, one);
-    scale(e, y, s.power)
+    scale(e, p, s.power)
 }
 
 /// Bounds beyond which `e^x` is 0 or infinite.
