@@ -86,6 +86,11 @@ impl Assignment {
         self.products.get(&result)
     }
 
+    /// The instruction that a value is a result of, if it is one.
+    pub fn definition(&self, value: Value) -> Option<Inst> {
+        self.defining[value]
+    }
+
     /// The instruction to run once more for a value that is wanted in another layout.
     pub fn again(&self, program: &Program, value: Value) -> Option<Inst> {
         let inst = self.defining[value]?;

@@ -3,21 +3,35 @@
 //! Row by row, each row would go through all registers of a tile before the next one starts, and in the middle of a
 //! sine each of them would have all its intermediate values alive: LLVM finds no order of so many instructions that
 //! fits a register file.  Register by register it starts from the one that needs the least, and overlaps as much as fits.
+//! Where there is a division or a root, some registers go up to it, through it and on together.
 
 use rustc_hash::FxHashMap;
 
 use super::lower::Lower;
 use super::value::{Form, Reg, Tile};
+use crate::dtype::DType;
 use crate::layout::Layout;
 use crate::op::Pointwise;
 use crate::tile::{Inst, Op, Value};
+
+/// Registers that are [divided](super::divide) together, or whose [roots](super::root) are taken together.
+const TOGETHER: usize = 8;
 
 /// A row of a run.
 struct Link {
     inst: Inst,
     result: Value,
     op: Pointwise,
+    /// Element type of the last operand.
+    from: DType,
     form: Form,
+}
+
+impl Link {
+    /// Whether several registers may cost less together than one after the other.
+    fn is_joint(&self) -> bool {
+        matches!((self.op, self.from, self.form), (Pointwise::Div | Pointwise::Sqrt, DType::F32, Form::Vector))
+    }
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -37,7 +51,9 @@ impl<'c> Lower<'_, 'c> {
             match home(inst) {
                 Some((result, &Op::Map(op))) if self.layouts[result] == layout => {
                     inside.insert(result, links.len());
-                    links.push(Link { inst, result, op, form: self.form(result, &layout) });
+                    let from =
+                        program.insts[inst].args.last().map_or(self.ty(result).dtype, |&last| self.ty(last).dtype);
+                    links.push(Link { inst, result, op, from, form: self.form(result, &layout) });
                 }
                 Some((_, op)) if !depends && is_pure(op) => self.inst(inst),
                 _ => break,
@@ -60,22 +76,51 @@ impl<'c> Lower<'_, 'c> {
             }
         }
         let mut columns: Vec<Vec<Reg<'c>>> = links.iter().map(|_| Vec::with_capacity(layout.registers())).collect();
-        for r in 0..layout.registers() {
-            for (i, link) in links.iter().enumerate() {
-                let regs: Vec<Reg<'c>> = args(link)
-                    .iter()
-                    .map(|arg| inside.get(arg).map_or_else(|| outside[arg].regs[r], |&j| columns[j][r]))
-                    .collect();
-                let from = args(link).last().map_or(self.ty(link.result).dtype, |&last| self.ty(last).dtype);
-                let reg = match self.infos[link.result].constant {
-                    Some(bits) => Reg::Uniform(self.ir.constant(self.ty(link.result).dtype, bits as u64)),
-                    None => self.map_reg(link.op, (from, self.ty(link.result).dtype), layout, link.form, &regs),
-                };
-                columns[i].push(reg);
+        let operands = |columns: &[Vec<Reg<'c>>], link: &Link, r: usize| -> Vec<Reg<'c>> {
+            let operand = |arg| inside.get(arg).map_or_else(|| outside[arg].regs[r], |&j: &usize| columns[j][r]);
+            args(link).iter().map(operand).collect()
+        };
+        let together = if links.iter().any(Link::is_joint) { TOGETHER } else { 1 };
+        for start in (0..layout.registers()).step_by(together) {
+            let registers = start..layout.registers().min(start + together);
+            let mut done = 0;
+            while done < links.len() {
+                let stretch = links[done..].iter().take_while(|link| !link.is_joint()).count();
+                for r in registers.clone() {
+                    for (i, link) in links.iter().enumerate().skip(done).take(stretch) {
+                        let regs = operands(&columns, link, r);
+                        columns[i].push(self.link(link, layout, &regs));
+                    }
+                }
+                done += stretch;
+                if let Some(link) = links.get(done) {
+                    let regs: Vec<Vec<Reg<'c>>> = registers.clone().map(|r| operands(&columns, link, r)).collect();
+                    let one_by_one = || regs.iter().map(|regs| self.link(link, layout, regs)).collect();
+                    columns[done].extend(self.together(link.op, &regs).unwrap_or_else(one_by_one));
+                    done += 1;
+                }
             }
         }
         for (link, regs) in links.iter().zip(columns) {
             self.tiles.insert(link.result, Tile { layout: layout.clone(), regs });
+        }
+    }
+
+    /// Some registers of a row that is computed on several at once, if it is here.
+    pub(super) fn together(&self, op: Pointwise, regs: &[Vec<Reg<'c>>]) -> Option<Vec<Reg<'c>>> {
+        match op {
+            Pointwise::Div => self.divide_by_approximation(regs),
+            Pointwise::Sqrt => self.roots_by_approximation(&regs.concat()),
+            _ => None,
+        }
+    }
+
+    /// One register of a row.
+    fn link(&self, link: &Link, layout: &Layout, regs: &[Reg<'c>]) -> Reg<'c> {
+        let to = self.ty(link.result).dtype;
+        match self.infos[link.result].constant {
+            Some(bits) => Reg::Uniform(self.ir.constant(to, bits as u64)),
+            None => self.map_reg(link.op, (link.from, to), layout, link.form, regs),
         }
     }
 }

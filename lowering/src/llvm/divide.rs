@@ -25,9 +25,15 @@ const OUTSIDE: i64 = 1 << 30;
 /// Bits of 2^−40 and of 2^40.
 const DIVISORS: [i64; 2] = [(127 - 40) << 23, (127 + 40) << 23];
 
-/// Bits of 2^−31; set in `bits − DIVISOR_LEAST` unless the exponent is one of the 64 from there on, whatever the sign.
-const DIVISOR_LEAST: i64 = 96 << 23;
-const DIVISOR_OUTSIDE: i64 = 3 << 29;
+/// Bits of the least divisor, and what is set in `bits − least` unless the exponent is one of those from there on,
+/// whatever the sign.
+type Divisors = (i64, i64);
+
+/// 2^−31 … 2^33.
+const ANY: Divisors = (96 << 23, 3 << 29);
+
+/// 2^−70 … 2^58, which have reciprocals.
+const OF_ONE: Divisors = (57 << 23, 1 << 30);
 
 impl<'c> Lower<'_, 'c> {
     /// The registers `xs` divided by the scalar `y`.
@@ -67,35 +73,22 @@ impl<'c> Lower<'_, 'c> {
         quotients.into_iter().map(Reg::Vector).collect()
     }
 
-    /// Element by element, from a reciprocal that is off by a unit in the last place at most: `h' = ○(h + (1 − h·y)·h)`,
-    /// `q = ○(x·h')`, `○(q + (x − q·y)·h')`, the sequence that GPUs divide by where no operand is near the ends of the
-    /// range.  All elements are looked at first, so that none waits for the decision about another.  Where all `x` are 1, `h'`
-    /// is the quotient.
-    pub(super) fn divide_by_approximation(&self, xs: &[Reg<'c>], ys: &[Reg<'c>]) -> Option<Vec<Reg<'c>>> {
+    /// Pairs of a dividend and a divisor, from reciprocals that are off by a unit in the last place at most:
+    /// `h' = ○(h + (1 − h·y)·h)`, `q = ○(x·h')`, `○(q + (x − q·y)·h')`, the sequence that GPUs divide by where no operand is
+    /// near the ends of the range.  All pairs are looked at first, so that none waits for the decision about another, and
+    /// zeros among the dividends only where something else is wanted than the usual.  Where all `x` are 1, `h'` is the
+    /// quotient.
+    pub(super) fn divide_by_approximation(&self, pairs: &[Vec<Reg<'c>>]) -> Option<Vec<Reg<'c>>> {
         let ir = self.ir;
         self.thread()?;
-        let pairs: Vec<(Any<'c>, Any<'c>)> = xs.iter().zip(ys).map(|(&x, &y)| (self.first(x), self.first(y))).collect();
-        let int = ir.context.i32_type().into();
-        let fma = |x: Any<'c>, y: Any<'c>, z: Any<'c>| ir.intrinsic("llvm.fma", &[x.get_type()], &[x, y, z]);
+        let is_one = |regs: &Vec<Reg<'c>>| matches!(regs[0], Reg::Uniform(x) if x == ir.float_like(x, 1.0));
+        let inverse = pairs.iter().all(is_one);
+        let pairs: Vec<[Any<'c>; 2]> = pairs.iter().map(|regs| [0, 1].map(|i| self.first(regs[i]))).collect();
         // Asked first: a target without one is left as it was.
         let reciprocals: Option<Vec<Any<'c>>> =
-            pairs.iter().map(|&(_, y)| self.emit.approximate_reciprocal(ir, y)).collect();
-        let reciprocals = reciprocals?;
-        let is_one = |reg: &Reg<'c>| matches!(*reg, Reg::Uniform(x) if x == ir.float_like(x, 1.0));
-        let inverse = xs.iter().all(is_one);
-        let outside = pairs.iter().map(|&(x, y)| {
-            let (x, y) = (ir.bitcast(x, int), ir.bitcast(y, int));
-            let zero = ir.int_like(x, 0);
-            let far = ir.binary(I::Sub, x, ir.int_like(x, LEAST));
-            let far = ir.select(ir.icmp(IntPredicate::EQ, x, zero), zero, far);
-            (far, ir.binary(I::Sub, y, ir.int_like(y, DIVISOR_LEAST)))
-        });
-        let or = |x, y| ir.binary(I::Or, x, y);
-        let (x, y) = outside.reduce(|(x, y), (far_x, far_y)| (or(x, far_x), or(y, far_y)))?;
-        let (x, y) =
-            (ir.binary(I::And, x, ir.int_like(x, OUTSIDE)), ir.binary(I::And, y, ir.int_like(y, DIVISOR_OUTSIDE)));
-        let inside = ir.icmp(IntPredicate::EQ, or(x, y), ir.int_like(x, 0));
-        let fast = |(&(x, y), &h): (&(Any<'c>, Any<'c>), &Any<'c>)| {
+            pairs.iter().map(|&[_, y]| self.emit.approximate_reciprocal(ir, y)).collect();
+        let fma = |x: Any<'c>, y: Any<'c>, z: Any<'c>| ir.intrinsic("llvm.fma", &[x.get_type()], &[x, y, z]);
+        let fast = |(&[x, y], h): (&[Any<'c>; 2], Any<'c>)| {
             let minus_y = ir.fneg(y);
             let rest = fma(h, minus_y, ir.float_like(h, 1.0));
             let h = fma(h, rest, h);
@@ -106,11 +99,33 @@ impl<'c> Lower<'_, 'c> {
             let rest = fma(q, minus_y, x);
             fma(h, rest, q)
         };
+        let quotients: Vec<Any<'c>> = pairs.iter().zip(reciprocals?).map(fast).collect();
+        let exact = || pairs.iter().map(|&[x, y]| ir.binary(I::FDiv, x, y)).collect();
+        let divisors = if inverse { OF_ONE } else { ANY };
+        let usual = self.are_divisible(&pairs, divisors, false);
         let quotients = self.branch_all(
-            inside,
-            || pairs.iter().zip(&reciprocals).map(fast).collect(),
-            || pairs.iter().map(|&(x, y)| ir.binary(I::FDiv, x, y)).collect(),
+            usual,
+            || quotients.clone(),
+            || self.branch_all(self.are_divisible(&pairs, divisors, true), || quotients.clone(), exact),
         );
         Some(quotients.into_iter().map(Reg::Vector).collect())
+    }
+
+    /// Whether all dividends are within 2^−63 … 2^65, or +0 where `zeros` may be, and all divisors within their range.
+    fn are_divisible(&self, pairs: &[[Any<'c>; 2]], divisors: Divisors, zeros: bool) -> Any<'c> {
+        let ir = self.ir;
+        let int = ir.context.i32_type().into();
+        let far = pairs.iter().map(|pair| {
+            let [x, y] = pair.map(|operand| ir.bitcast(operand, int));
+            let zero = ir.int_like(x, 0);
+            let far = ir.binary(I::Sub, x, ir.int_like(x, LEAST));
+            let far = if zeros { ir.select(ir.icmp(IntPredicate::EQ, x, zero), zero, far) } else { far };
+            (far, ir.binary(I::Sub, y, ir.int_like(y, divisors.0)))
+        });
+        let or = |x, y| ir.binary(I::Or, x, y);
+        let none = (ir.i32(0), ir.i32(0));
+        let (x, y) = far.fold(none, |(x, y), (far_x, far_y)| (or(x, far_x), or(y, far_y)));
+        let flag = or(ir.binary(I::And, x, ir.int_like(x, OUTSIDE)), ir.binary(I::And, y, ir.int_like(y, divisors.1)));
+        ir.icmp(IntPredicate::EQ, flag, ir.int_like(flag, 0))
     }
 }

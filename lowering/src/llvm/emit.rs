@@ -105,9 +105,25 @@ pub trait Emit<'c> {
         None
     }
 
+    /// A word (an i32) that is about to be taken apart by shifts and masks, and not by what the optimiser would rather do.
+    fn word(&self, _ir: &Ir<'c>, word: Any<'c>) -> Any<'c> {
+        word
+    }
+
+    /// Two f32 rounded to f16 or bf16, to nearest even, side by side in a word (an i32), if that is one instruction.
+    fn round_pair(&self, _ir: &Ir<'c>, _dtype: DType, _low: Any<'c>, _high: Any<'c>) -> Option<Any<'c>> {
+        None
+    }
+
     /// The reciprocal of an f32 within the normal range to a unit in the last place, if it comes cheap and a division
     /// does not.
     fn approximate_reciprocal(&self, _ir: &Ir<'c>, _x: Any<'c>) -> Option<Any<'c>> {
+        None
+    }
+
+    /// The reciprocal of the square root of an f32 to a unit in the last place, or so near that what a
+    /// [root](super::root) makes of it is right, if it comes cheap and a root does not.
+    fn approximate_inverse_root(&self, _ir: &Ir<'c>, _x: Any<'c>) -> Option<Any<'c>> {
         None
     }
 

@@ -161,17 +161,18 @@ impl<'c> Lower<'_, 'c> {
         let form = self.form(result, &layout);
         let (from, to) = (self.ty(args[args.len() - 1]).dtype, self.ty(result).dtype);
         let args: Vec<Tile<'c>> = args.iter().map(|&a| self.tile(a, &layout)).collect();
+        if (from, form) == (DType::F32, Form::Vector) {
+            let regs = |r: usize| args.iter().map(|arg| arg.regs[r]).collect();
+            if let Some(regs) = self.together(op, &(0..layout.registers()).map(regs).collect::<Vec<_>>()) {
+                return Tile { regs, layout };
+            }
+        }
         if let (Pointwise::Div, DType::F32, Form::Vector, [x, y]) = (op, from, form, args.as_slice())
             && self.emit.divides_slowly()
             && let Some(divisor) = y.same_everywhere()
             && !x.regs.iter().all(|r| matches!(r, Reg::Uniform(_)))
         {
             return Tile { regs: self.divide_by_one(&layout, &x.regs, divisor), layout };
-        }
-        if let (Pointwise::Div, DType::F32, Form::Vector, [x, y]) = (op, from, form, args.as_slice())
-            && let Some(regs) = self.divide_by_approximation(&x.regs, &y.regs)
-        {
-            return Tile { regs, layout };
         }
         let regs = (0..layout.registers()).map(|r| {
             let regs: Vec<Reg<'c>> = args.iter().map(|a| a.regs[r]).collect();

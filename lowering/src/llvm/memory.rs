@@ -78,7 +78,8 @@ impl<'c> Lower<'_, 'c> {
         let value = self.tile(args[1], &layout);
         let mask = self.mask(args.get(2), &layout);
         if let Some(run) = self.run_of_threads(args[0], args.get(2), dtype, &layout) {
-            return self.store_runs(param, dtype, run, &offsets, &value, mask.as_ref());
+            let exact = self.before_rounding(args[1], &layout);
+            return self.store_runs((param, dtype, run), &offsets, (&value, exact), mask.as_ref());
         }
         for r in 0..layout.registers() {
             let mask = mask.as_ref().map(|m| m.regs[r]);

@@ -25,6 +25,7 @@ mod lower;
 mod matrix;
 mod memory;
 mod reduce;
+mod root;
 mod runs;
 mod scan;
 mod shape;

@@ -1,13 +1,14 @@
 //! Loads and stores of threads that hold neighbours in registers side by side: one wide access moves a run of them.
 
-use inkwell::values::{BasicValue, PointerValue};
+use inkwell::values::{BasicValue, InstructionOpcode as I, PointerValue};
 
 use super::ir::{Any, built};
 use super::lower::Lower;
 use super::value::{Reg, Tile};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::tile::{Param, Value};
+use crate::op::Pointwise;
+use crate::tile::{Op, Param, Value};
 
 impl<'c> Lower<'_, 'c> {
     /// How many registers from an even start are neighbours in memory, aligned so that one access reaches them and wanted
@@ -54,22 +55,27 @@ impl<'c> Lower<'_, 'c> {
                 let harmless = self.emit.harmless();
                 address = ir.select(wanted, address.into(), harmless.into()).into_pointer_value();
             }
+            // What widens halves of words to f32 takes them as they are; nothing but zeros is selected by words too.
             let bytes = dtype.bytes() as u32 * run;
+            let halves = if dtype == DType::Bf16 { 2 } else { 1 };
+            let words = ir.wide(ir.context.i32_type().into(), bytes.div_ceil(4));
             let elements = ir.wide(ir.memory_type(dtype), run);
-            let words = zero.filter(|_| bytes > 4).map(|_| ir.wide(ir.context.i32_type().into(), bytes / 4));
-            let x = ir.load(words.unwrap_or(elements), address, bytes);
+            let by_words = zero.filter(|_| bytes > 4).and(wanted);
+            let ty = if halves == 2 || by_words.is_some() { words } else { elements };
+            let x = ir.load(ty, address, bytes);
             self.emit.tag(ir, x.as_instruction_value(), param);
-            let x = match (wanted, words) {
-                (Some(wanted), Some(words)) => {
-                    let x = ir.select(wanted, x, words.const_zero());
-                    built(ir.builder.build_bit_cast(x, elements, ""))
-                }
-                _ => x,
-            };
+            let x = by_words.map_or(x, |wanted| ir.select(wanted, x, words.const_zero()));
+            let x = if halves == 1 && ty != elements { built(ir.builder.build_bit_cast(x, elements, "")) } else { x };
             for i in 0..run {
-                let x = self.as_register(dtype, ir.extract(x, i));
-                let x = match (wanted, other, words) {
-                    (Some(wanted), Some(other), None) => ir.select(wanted, x, self.first(other.regs[r + i as usize])),
+                let x = ir.extract(x, i / halves);
+                let x = match halves {
+                    2 => self.half(self.emit.word(ir, x), i % 2),
+                    _ => self.as_register(dtype, x),
+                };
+                let x = match (wanted, other) {
+                    (Some(wanted), Some(other)) if by_words.is_none() => {
+                        ir.select(wanted, x, self.first(other.regs[r + i as usize]))
+                    }
                     _ => x,
                 };
                 regs.push(Reg::Vector(x));
@@ -78,23 +84,40 @@ impl<'c> Lower<'_, 'c> {
         Tile { regs, layout: offsets.layout.clone() }
     }
 
-    /// Writes a tile, `run` registers at a time.
+    /// The low or the high half of a word.
+    fn half(&self, word: Any<'c>, which: u32) -> Any<'c> {
+        let word = if which == 0 { word } else { self.ir.binary(I::LShr, word, self.ir.i32(16)) };
+        self.ir.convert(I::Trunc, word, self.ir.context.i16_type().into())
+    }
+
+    /// The f32 numbers that a value is the rounding of, where they are at hand.
+    pub fn before_rounding(&self, value: Value, layout: &Layout) -> Option<&Tile<'c>> {
+        let data = &self.program.insts[self.layouts.definition(value)?];
+        let is_cast = data.op == Op::Map(Pointwise::Cast) && self.ty(data.args[0]).dtype == DType::F32;
+        self.tiles.get(data.args.first()?).filter(|tile| is_cast && tile.layout == *layout)
+    }
+
+    /// Writes a tile, `run` registers at a time; where the numbers `exact` that it is the rounding of are known, they are
+    /// rounded two at once if the target does that.
     pub fn store_runs(
         &self,
-        param: Param,
-        dtype: DType,
-        run: u32,
+        (param, dtype, run): (Param, DType, u32),
         offsets: &Tile<'c>,
-        value: &Tile<'c>,
+        (value, exact): (&Tile<'c>, Option<&Tile<'c>>),
         mask: Option<&Tile<'c>>,
     ) {
         let ir = self.ir;
         for r in (0..offsets.regs.len()).step_by(run as usize) {
-            let first = ir.poison(ir.wide(ir.memory_type(dtype), run));
-            let x = (0..run).fold(first, |wide, i| {
-                let x = self.as_stored(dtype, self.first(value.regs[r + i as usize]));
-                ir.insert(wide, x, i)
-            });
+            let pair = |i: usize| {
+                let [low, high] = [0, 1].map(|half| Some(self.first(exact?.regs[r + i + half])));
+                self.emit.round_pair(ir, dtype, low?, high?)
+            };
+            let pairs: Option<Vec<Any<'c>>> = (0..run as usize).step_by(2).map(pair).collect();
+            let elements =
+                || (0..run as usize).map(|i| self.as_stored(dtype, self.first(value.regs[r + i]))).collect::<Vec<_>>();
+            let parts = pairs.unwrap_or_else(elements);
+            let first = ir.poison(ir.wide(parts[0].get_type(), parts.len() as u32));
+            let x = (0..).zip(parts).fold(first, |wide, (i, x)| ir.insert(wide, x, i));
             let address = self.place(param, dtype, offsets.regs[r]);
             let store = || {
                 let inst = ir.store(address, x, dtype.bytes() as u32 * run);

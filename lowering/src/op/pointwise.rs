@@ -169,7 +169,7 @@ pointwise! {
     Hypot    "hypot"    2 Floats  Same  2 12  true,  Expand(math::hypot),         Float(|a| a[0].hypot(a[1]));
     Erf      "erf"      1 Floats  Same  2 31  false, Expand(math::erf),           Float(math::reference::erf);
     // 1 / (1 + exp(−x))
-    Sigmoid  "sigmoid"  1 Floats  Same  2 37  false, Expand(math::sigmoid),       Float(sigmoid);
+    Sigmoid  "sigmoid"  1 Floats  Same  2 30  false, Expand(math::sigmoid),       Float(sigmoid);
 }
 
 fn truth(b: bool) -> f64 {

@@ -98,8 +98,8 @@ pub fn tanh(e: &mut dyn Expander, args: &[Term]) -> Term {
     let power = two_to(e, s.power, 0);
     let below = e.add(power, one);
     let below = e.fma(p, power, below);
-    let rest = e.div(minus_two, below);
-    let large = e.add(rest, one);
+    let inverse = e.div(one, below);
+    let large = e.fma(minus_two, inverse, one);
     let coefficients = by_type(e, x, TANH_32, TANH_64);
     let near = odd(e, magnitude, coefficients);
     let limit = e.float(x, 0.625);

@@ -164,6 +164,12 @@ impl<'c> Emit<'c> for Emulated<'c> {
         Some(ir.bitcast(ir.binary(InstructionOpcode::Xor, bits, odd), x.get_type()))
     }
 
+    /// Off by a unit in the last place here and there, as both steps round.
+    fn approximate_inverse_root(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        let root = ir.intrinsic("llvm.sqrt", &[x.get_type()], &[x]);
+        Some(ir.binary(InstructionOpcode::FDiv, ir.float_like(x, 1.0), root))
+    }
+
     fn barrier(&self, ir: &Ir<'c>) {
         let ty = ir.context.void_type().fn_type(&[ir.context.ptr_type(Default::default()).into()], false);
         built(ir.builder.build_indirect_call(ty, self.wait, &[self.shared.into()], ""));

@@ -200,9 +200,27 @@ impl<'c> Emit<'c> for Nvidia<'c> {
     }
 
     fn to_bf16(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
-        // The conversion of two is several times as fast as that of one.
-        let pair = ir.intrinsic("llvm.nvvm.ff2bf16x2.rn", &[], &[ir.float_like(x, 0.0), x]);
-        Some(ir.bitcast(ir.extract(pair, 0), ir.context.i16_type().into()))
+        // The conversion of two is several times as fast as that of one.  In the high half the result is also a bf16
+        // widened to f32, where the optimiser knows that there is nothing in the low one.
+        let word = self.round_pair(ir, DType::Bf16, ir.float_like(x, 0.0), x)?;
+        let low = ir.binary(I::And, word, ir.i32(0xffff));
+        ir.call("llvm.assume", &[], &[ir.icmp(IntPredicate::EQ, low, ir.i32(0))]);
+        Some(ir.convert(I::Trunc, ir.binary(I::LShr, word, ir.i32(16)), ir.context.i16_type().into()))
+    }
+
+    fn round_pair(&self, ir: &Ir<'c>, dtype: DType, low: Any<'c>, high: Any<'c>) -> Option<Any<'c>> {
+        let name = match dtype {
+            DType::Bf16 => "bf16x2",
+            DType::F16 => "f16x2",
+            _ => return None,
+        };
+        // LLVM's intrinsics give vectors of two, which it takes apart element by element.
+        Some(pure_assembly(ir, &format!("cvt.rn.{name}.f32 $0, $1, $2;"), "=r,f,f", &[high, low]))
+    }
+
+    fn word(&self, ir: &Ir<'c>, word: Any<'c>) -> Any<'c> {
+        // LLVM would take halves out of the vector that was loaded, and shift them one by one.
+        pure_assembly(ir, "mov.b32 $0, $1;", "=r,r", &[word])
     }
 
     fn exp2_approx(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
@@ -219,6 +237,11 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         Some(ir.intrinsic("llvm.nvvm.rcp.approx.ftz.f", &[], &[x]))
     }
 
+    fn approximate_inverse_root(&self, ir: &Ir<'c>, x: Any<'c>) -> Option<Any<'c>> {
+        // What `sqrt.rn.f32` begins with.
+        Some(ir.intrinsic("llvm.nvvm.rsqrt.approx.ftz.f", &[], &[x]))
+    }
+
     fn multiply(&self, ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
         matrix::multiply(ir, matrix, a, b, c)
     }
@@ -229,4 +252,15 @@ impl<'c> Emit<'c> for Nvidia<'c> {
             _ => ir.call("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[ir.i32(0)]),
         };
     }
+}
+
+/// An instruction without effects that gives a word.
+fn pure_assembly<'c>(ir: &Ir<'c>, text: &str, constraints: &str, args: &[Any<'c>]) -> Any<'c> {
+    let int = ir.context.i32_type();
+    let types: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
+    let ty = int.fn_type(&types, false);
+    let asm = ir.context.create_inline_asm(ty, text.into(), constraints.into(), false, false, None, false);
+    let args: Vec<_> = args.iter().map(|&arg| arg.into()).collect();
+    let call = built(ir.builder.build_indirect_call(ty, asm, &args, ""));
+    call.try_as_basic_value().basic().expect("a word")
 }

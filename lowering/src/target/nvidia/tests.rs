@@ -41,6 +41,43 @@ fn contiguous_elements_move_sixteen_bytes_at_a_time() {
     }
 }
 
+/// What a pointwise row of several elements a thread becomes.
+fn row(dtype: DType, size: u32, row: impl Fn(&mut Builder, Value) -> Value) -> String {
+    let mut b = Builder::new("row");
+    let (x, y) = (b.buffer(dtype, false), b.buffer(dtype, true));
+    let offsets = block(&mut b, size);
+    let xs = b.load(x, offsets);
+    let ys = row(&mut b, xs);
+    b.store(y, offsets, ys, None);
+    ptx(&b.finish(), "sm_90a")
+}
+
+#[test]
+fn small_floats_are_rounded_two_at_a_time() {
+    for (dtype, rounding) in [(DType::Bf16, "cvt.rn.bf16x2.f32"), (DType::F16, "cvt.rn.f16x2.f32")] {
+        let text = row(dtype, 256, |b, x| b.mul(x, x));
+        assert_eq!(text.matches(rounding).count(), 8 / 2, "{dtype}: {text}");
+    }
+    // A result that is used again is rounded and widened by one instruction.
+    let text = row(DType::Bf16, 256, |b, x| {
+        let square = b.mul(x, x);
+        b.mul(square, x)
+    });
+    assert_eq!(text.matches("cvt.rn.bf16x2.f32").count(), 8 + 8 / 2, "{text}");
+    assert!(!text.contains("cvt.u32.u16"), "{text}");
+}
+
+#[test]
+fn divisions_and_roots_of_several_elements_share_a_branch() {
+    let text = row(DType::F32, 128, |b, x| b.map(Pointwise::Sigmoid, &[x]));
+    assert_eq!(text.matches("rcp.approx.ftz.f32").count(), 4, "{text}");
+    let text = row(DType::F32, 128, |b, x| {
+        let square = b.mul(x, x);
+        b.map(Pointwise::Sqrt, &[square])
+    });
+    assert_eq!(text.matches("rsqrt.approx.ftz.f32").count(), 4, "{text}");
+}
+
 #[test]
 fn sums_are_shuffled() {
     let mut b = Builder::new("sum");
