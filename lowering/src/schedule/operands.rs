@@ -2,7 +2,6 @@
 
 use super::plan::Layout;
 use super::trace::{Places, strided};
-use super::view;
 use crate::graph::{Graph, Node, Op};
 use crate::op::Pointwise;
 
@@ -12,41 +11,21 @@ use crate::op::Pointwise;
 /// cache, and nobody writes a copy of a whole weight.
 pub fn operands(graph: &Graph, places: &Places, node: Node) -> Result<[(Node, Layout); 2], Node> {
     let args = [graph.nodes[node].args[0], graph.nodes[node].args[1]];
-    if let [Some(a), Some(b)] = args.map(|arg| narrow(graph, places, arg))
-        && graph.dtype(a) == graph.dtype(b)
-    {
-        let [a, b] = [(args[0], a), (args[1], b)].map(|(arg, narrow)| match strided(graph, places, narrow) {
-            None => Err(narrow),
-            Some(_) => before_widening(graph, places, arg).ok_or(arg),
-        });
-        return Ok([a?, b?]);
-    }
-    let [a, b] = args.map(|arg| strided(graph, places, arg).ok_or(arg));
+    let factors = match args.map(|arg| narrow(graph, places, arg)) {
+        [Some(a), Some(b)] if graph.dtype(a) == graph.dtype(b) => [a, b],
+        _ => args,
+    };
+    let [a, b] = factors.map(|x| strided(graph, places, x).ok_or(x));
     Ok([a?, b?])
 }
 
-/// The 16-bit value that `node`, which has no buffer, is a widened view of.
+/// The 16-bit value that `node`, which has no buffer, was widened from.
 fn narrow(graph: &Graph, places: &Places, node: Node) -> Option<Node> {
     let data = &graph.nodes[node];
-    if places.contains_key(&node) {
-        return None;
-    }
-    match &data.op {
-        Op::Move(_) => narrow(graph, places, data.args[0]),
-        Op::Map(Pointwise::Cast) => {
-            let from = graph.dtype(data.args[0]);
-            (from.is_float() && from.bytes() == 2 && data.dtype == from.compute()).then_some(data.args[0])
-        }
-        _ => None,
-    }
-}
-
-/// As [`strided`], with the elements as they are before the conversion.
-fn before_widening(graph: &Graph, places: &Places, node: Node) -> Option<(Node, Layout)> {
-    let data = &graph.nodes[node];
-    let Op::Move(movement) = &data.op else { return strided(graph, places, data.args[0]) };
-    let (base, layout) = before_widening(graph, places, data.args[0])?;
-    Some((base, view::moved(movement, &graph.nodes[data.args[0]], data, &layout)?))
+    let Op::Map(Pointwise::Cast) = data.op else { return None };
+    let from = graph.dtype(data.args[0]);
+    let widened = from.is_float() && from.bytes() == 2 && data.dtype == from.compute();
+    (widened && !places.contains_key(&node)).then_some(data.args[0])
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use smallvec::{SmallVec, smallvec};
 use super::parts;
 use super::plan::Options;
 use super::vectors::{self, vector};
+use super::widen::widened_last;
 use crate::dtype::{Class, DType};
 use crate::graph::{Dims, Graph, Index, Node, NodeData, Op, PadDim, Reduction};
 use crate::op::Pointwise;
@@ -92,6 +93,9 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
             }
             Op::Contract if let Some(wide) = parts::wide_factor(&out, &data.args).filter(|_| by_lanes) => {
                 parts::product(&mut out, &data.args, wide)
+            }
+            Op::Contract if let Some(factors) = widened_last(&mut out, &data.args) => {
+                out.nodes.push(NodeData { args: factors, ..data })
             }
             Op::Scatter(..) if out.nodes[data.args[2]].is_empty() => data.args[0],
             _ => out.nodes.push(data),
