@@ -18,6 +18,8 @@ struct Link {
     result: Value,
     op: Pointwise,
     form: Form,
+    /// Bits of a register's number that change what it holds.
+    distinct: usize,
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -37,7 +39,8 @@ impl<'c> Lower<'_, 'c> {
             match home(inst) {
                 Some((result, &Op::Map(op))) if self.layouts[result] == layout => {
                     inside.insert(result, links.len());
-                    links.push(Link { inst, result, op, form: self.form(result, &layout) });
+                    let (form, distinct) = (self.form(result, &layout), self.distinct(result, &layout));
+                    links.push(Link { inst, result, op, form, distinct });
                 }
                 Some((_, op)) if !depends && is_pure(op) => self.inst(inst),
                 _ => break,
@@ -62,6 +65,11 @@ impl<'c> Lower<'_, 'c> {
         let mut columns: Vec<Vec<Reg<'c>>> = links.iter().map(|_| Vec::with_capacity(layout.registers())).collect();
         for r in 0..layout.registers() {
             for (i, link) in links.iter().enumerate() {
+                if r & link.distinct < r {
+                    let equal = columns[i][r & link.distinct];
+                    columns[i].push(equal);
+                    continue;
+                }
                 let regs: Vec<Reg<'c>> = args(link)
                     .iter()
                     .map(|arg| inside.get(arg).map_or_else(|| outside[arg].regs[r], |&j| columns[j][r]))
