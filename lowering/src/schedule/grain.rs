@@ -19,10 +19,14 @@ pub struct Grain {
     pub held: u64,
     /// Rows and columns of a tile that is reduced along its rows; none where that depends on the columns alone.
     pub across: Option<[u32; 2]>,
-    /// Elements along either side of a tile that is read along one axis and written along another.
-    pub side: u32,
+    /// Elements along either side of a tile that is read along one axis and written along another, by the bytes of a
+    /// point's operands: at least, at most, and the bytes along a side in between.
+    side: (u32, u32, u32),
     /// Elements along either side of the blocks of such tiles that a program takes.
     pub block: u64,
+    /// Whether every such block is a program of its own: programs start in order, so that those that run at one time touch
+    /// memory close together.
+    pub block_each: bool,
     /// Programs that share a row at least, where it has as many tiles.
     pub pieces: u32,
     /// Whether a product's tail runs on the threads that compute the product, each on its part.
@@ -41,15 +45,17 @@ impl Grain {
             sums_products: false,
             held: 0,
             across: None,
-            side: 16,
+            side: (16, 16, 64),
             block: 64,
+            block_each: false,
             pieces: 1,
             finishes: true,
         }
     }
 
     /// For lanes that are threads.  Programs cost next to nothing, and it takes many to have enough loads under way;
-    /// each lane moves some 32 bytes of a tile, and may keep some hundred elements.
+    /// each lane moves some 32 bytes of a tile, and may keep some hundred elements.  Where a tile has two axes, a line of the
+    /// cache, 128 bytes, should be wanted as a whole.
     pub const fn of_threads(programs: u32) -> Grain {
         Grain {
             programs,
@@ -59,8 +65,9 @@ impl Grain {
             sums_products: true,
             held: 4096,
             across: Some([64, 16]),
-            side: 32,
-            block: 32,
+            side: (32, 64, 128),
+            block: 64,
+            block_each: true,
             pieces: 1,
             finishes: false,
         }
@@ -84,5 +91,12 @@ impl Grain {
     pub fn tile(&self, bytes: usize) -> u32 {
         let (least, most, total) = self.tile;
         (total / bytes.max(1) as u32).clamp(least, most)
+    }
+
+    /// Elements along either side of a tile that is read along one axis and written along another, a point's operands
+    /// having that many bytes together.
+    pub fn side(&self, bytes: usize) -> u32 {
+        let (least, most, total) = self.side;
+        (1 << (total / bytes.max(1) as u32).max(1).ilog2()).clamp(least, most)
     }
 }

@@ -37,7 +37,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
         across => across,
     };
     let tiles = match (body.folds.is_empty(), lanes) {
-        (true, _) if cross.is_some() => crossed::tiles(grain),
+        (true, _) if cross.is_some() => crossed::tiles(graph, &body, grain),
         (true, _) => walk::pointwise(grain, widest(graph, &body)),
         (_, Lanes::Along | Lanes::Held(_)) => {
             Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW }
@@ -57,7 +57,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     }
     let point = Point::new(axes.len(), body.folds.len());
     if cross.is_some() {
-        return crossed::emit(e, &body, grain, &point);
+        return crossed::emit(e, &body, tiles, &point);
     }
     if body.folds.is_empty() {
         return walk::parallel(
