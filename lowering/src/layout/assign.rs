@@ -95,7 +95,19 @@ impl Assignment {
     pub fn again(&self, program: &Program, value: Value) -> Option<Inst> {
         let inst = self.defining[value]?;
         let moves = matches!(program.insts[inst].op, Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_));
-        (moves || self.cheap[value]).then_some(inst)
+        (moves || self.cheap[value] || self.is_widened(program, value, CHEAP)).then_some(inst)
+    }
+
+    /// Whether a value is a narrower one behind rows that cost no more than `most` together: it moves as it was before.
+    fn is_widened(&self, program: &Program, value: Value, most: u32) -> bool {
+        let Some(data) = self.defining[value].map(|inst| &program.insts[inst]) else { return false };
+        let Op::Map(op) = data.op else { return false };
+        let mut dear = data.args.iter().filter(|&&arg| !self.cheap[arg]);
+        let (Some(&from), None, Some(rest)) = (dear.next(), dear.next(), most.checked_sub(op.row().cost)) else {
+            return false;
+        };
+        let bytes = |value: Value| program.ty(value).dtype.bytes();
+        bytes(from) < bytes(value) || bytes(from) == bytes(value) && self.is_widened(program, from, rest)
     }
 
     fn of_shape(&self, shape: &Shape) -> Layout {
@@ -264,13 +276,20 @@ impl Assignment {
             (Op::Join, Some(x), _) => joined(&self.home(program, x)),
             (Op::Split, Some(x), _) => self.half(&self.home(program, x)),
             (Op::Map(_) | Op::Exp2Approx, _, Some(r)) => {
+                let shape = &program.ty(r).shape;
                 let Some(layout) = data.args.iter().find_map(|&a| self.fixed(a)).cloned() else {
                     // Computed from cheap values and undecided ones: itself undecided as long as one of them is.
                     let decided = data.args.iter().all(|&a| self.layouts[a].is_some());
-                    self.layouts[r] = decided.then(|| self.of_shape(&program.ty(r).shape));
+                    self.layouts[r] = decided.then(|| self.of_shape(shape));
                     return;
                 };
-                layout
+                // Of operands that lie along different axes, those decide that lie as most accesses do.
+                let usual = self.of_shape(shape);
+                let is_usual = |&a: &Value| self.fixed(a) == Some(&usual);
+                match data.args.iter().any(is_usual) && (0..shape.len()).any(|axis| self.along(shape, axis) == layout) {
+                    true => usual,
+                    false => layout,
+                }
             }
             (Op::Dot(_), _, Some(r)) => match self.products.get(&r) {
                 Some((_, tiling)) => tiling.c.clone(),

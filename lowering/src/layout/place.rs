@@ -82,6 +82,17 @@ impl Layout {
         coordinate >> bits.start & ((1u64 << bits.len()) - 1) as u32
     }
 
+    /// The bits of a register's number that do not change what it holds, where the elements of aligned runs are equal:
+    /// `run` tells their length along an axis.
+    pub fn equal_registers(&self, run: impl Fn(usize) -> u32) -> usize {
+        let within = |base: u32| {
+            let axis = (0..self.shape.len()).find(|&axis| self.axis_bits(axis).contains(&base.trailing_zeros()));
+            axis.is_some_and(|axis| base.is_power_of_two() && self.along(base, axis) < run(axis))
+        };
+        let bits = self.register.bases().iter().enumerate();
+        bits.filter(|&(_, &base)| within(base)).fold(0, |equal, (i, _)| equal | 1 << i)
+    }
+
     /// Whether every lane holds the same element.
     pub fn is_uniform(&self) -> bool {
         self.lane.bases().iter().all(|&b| b == 0)
@@ -244,6 +255,14 @@ mod tests {
         assert_eq!(l.sliced(1).to_string(), "register [1 2] lane [0 0 0 0]");
         assert_eq!(l.sliced(0).to_string(), "register [16] lane [1 2 4 8]");
         assert_eq!(l.squeezed(&[4, 1]).shape.as_slice(), [4, 1]);
+    }
+
+    #[test]
+    fn registers_inside_runs_of_equal_elements_are_equal() {
+        let l = Layout::packed(&[4, 32], &[1, 0], 3, 2, 0);
+        assert_eq!(l.to_string(), "register [1 2 4 32 64] lane [8 16]");
+        assert_eq!(l.equal_registers(|axis| [1, 4][axis]), 0b00011);
+        assert_eq!(l.equal_registers(|axis| [4, 8][axis]), 0b11111);
     }
 
     #[test]

@@ -25,6 +25,8 @@ struct Link {
     /// Element type of the last operand.
     from: DType,
     form: Form,
+    /// Bits of a register's number that change what it holds.
+    distinct: usize,
 }
 
 impl Link {
@@ -53,7 +55,8 @@ impl<'c> Lower<'_, 'c> {
                     inside.insert(result, links.len());
                     let from =
                         program.insts[inst].args.last().map_or(self.ty(result).dtype, |&last| self.ty(last).dtype);
-                    links.push(Link { inst, result, op, from, form: self.form(result, &layout) });
+                    let (form, distinct) = (self.form(result, &layout), self.distinct(result, &layout));
+                    links.push(Link { inst, result, op, from, form, distinct });
                 }
                 Some((_, op)) if !depends && is_pure(op) => self.inst(inst),
                 _ => break,
@@ -88,8 +91,11 @@ impl<'c> Lower<'_, 'c> {
                 let stretch = links[done..].iter().take_while(|link| !link.is_joint()).count();
                 for r in registers.clone() {
                     for (i, link) in links.iter().enumerate().skip(done).take(stretch) {
-                        let regs = operands(&columns, link, r);
-                        columns[i].push(self.link(link, layout, &regs));
+                        let reg = match r & link.distinct {
+                            equal if equal < r => columns[i][equal],
+                            _ => self.link(link, layout, &operands(&columns, link, r)),
+                        };
+                        columns[i].push(reg);
                     }
                 }
                 done += stretch;

@@ -127,6 +127,12 @@ impl<'c> Lower<'_, 'c> {
         Tile { regs: vec![Reg::Uniform(x); layout.registers()], layout }
     }
 
+    /// The bits of a register's number that change what it holds: of registers that hold equal elements, one is computed.
+    pub fn distinct(&self, value: Value, layout: &Layout) -> usize {
+        let axes = &self.infos[value].axes;
+        !layout.equal_registers(|axis| axes.get(axis).map_or(1, |known| known.constancy))
+    }
+
     /// The scalar of a value without axes.
     pub fn scalar(&mut self, value: Value) -> Any<'c> {
         let layout = self.layouts[value].clone();
@@ -174,11 +180,19 @@ impl<'c> Lower<'_, 'c> {
         {
             return Tile { regs: self.divide_by_one(&layout, &x.regs, divisor), layout };
         }
-        let regs = (0..layout.registers()).map(|r| {
-            let regs: Vec<Reg<'c>> = args.iter().map(|a| a.regs[r]).collect();
-            self.map_reg(op, (from, to), &layout, form, &regs)
-        });
-        Tile { regs: regs.collect(), layout }
+        let distinct = self.distinct(result, &layout);
+        let mut regs: Vec<Reg<'c>> = Vec::with_capacity(layout.registers());
+        for r in 0..layout.registers() {
+            let reg = match r & distinct {
+                equal if equal < r => regs[equal],
+                _ => {
+                    let regs: Vec<Reg<'c>> = args.iter().map(|a| a.regs[r]).collect();
+                    self.map_reg(op, (from, to), &layout, form, &regs)
+                }
+            };
+            regs.push(reg);
+        }
+        Tile { regs, layout }
     }
 
     /// A pointwise row on one register each.

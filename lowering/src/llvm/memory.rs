@@ -29,16 +29,15 @@ impl<'c> Lower<'_, 'c> {
     pub fn load(&mut self, param: Param, args: &[Value], layout: Layout, dtype: DType) -> Tile<'c> {
         let offsets = self.tile(args[0], &layout);
         let mask = self.mask(args.get(1), &layout);
-        let other = args.get(2).map(|&other| self.tile(other, &layout));
+        let other = args.get(2).map(|&other| self.tile(other, &layout)).filter(|_| mask.is_some());
+        if let Some(run) = self.run_of_threads(args[0], args.get(1), dtype, &layout) {
+            return self.load_runs(param, dtype, run, &offsets, mask.as_ref(), other.as_ref());
+        }
         if let (Some(mask), Some(other)) = (&mask, &other)
             && let Some(condition) = mask.same_everywhere()
             && offsets.same_everywhere().is_none()
         {
             return self.load_where(condition, (param, dtype), &offsets, other);
-        }
-        let other = other.filter(|_| mask.is_some());
-        if let Some(run) = self.run_of_threads(args[0], args.get(1), dtype, &layout) {
-            return self.load_runs(param, dtype, run, &offsets, mask.as_ref(), other.as_ref());
         }
         let regs = (0..layout.registers()).map(|r| {
             let mask = mask.as_ref().map(|m| m.regs[r]);

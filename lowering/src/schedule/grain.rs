@@ -17,12 +17,18 @@ pub struct Grain {
     pub sums_products: bool,
     /// Elements of a row, of all its operands together, that a program can hold in registers.
     pub held: u64,
-    /// Rows and columns of a tile that is reduced along its rows; none where that depends on the columns alone.
-    pub across: Option<[u32; 2]>,
-    /// Elements along either side of a tile that is read along one axis and written along another.
-    pub side: u32,
+    /// Bytes of a row of a tile that is reduced along its columns; none where its extents depend on the columns alone.
+    across: Option<u32>,
+    /// Such tiles that are read before the first of them is added to the sums.
+    pub ahead: u32,
+    /// Elements along either side of a tile that is read along one axis and written along another, by the bytes of a
+    /// point's operands: at least, at most, and the bytes along a side in between.
+    side: (u32, u32, u32),
     /// Elements along either side of the blocks of such tiles that a program takes.
     pub block: u64,
+    /// Whether every such block is a program of its own: programs start in order, so that those that run at one time touch
+    /// memory close together.
+    pub block_each: bool,
     /// Programs that share a row at least, where it has as many tiles.
     pub pieces: u32,
     /// Whether attention is one kernel: tiles are multiplied by instructions of their own.
@@ -43,8 +49,10 @@ impl Grain {
             sums_products: false,
             held: 0,
             across: None,
-            side: 16,
+            ahead: 1,
+            side: (16, 16, 64),
             block: 64,
+            block_each: false,
             pieces: 1,
             attends: false,
             finishes: true,
@@ -52,7 +60,8 @@ impl Grain {
     }
 
     /// For lanes that are threads.  Programs cost next to nothing, and it takes many to have enough loads under way;
-    /// each lane moves some 32 bytes of a tile, and may keep some hundred elements.
+    /// each lane moves some 32 bytes of a tile, and may keep some hundred elements.  Where a tile has two axes, a line of the
+    /// cache, 128 bytes, should be wanted as a whole.
     pub const fn of_threads(programs: u32) -> Grain {
         Grain {
             programs,
@@ -61,9 +70,11 @@ impl Grain {
             aligned: 16,
             sums_products: true,
             held: 4096,
-            across: Some([64, 16]),
-            side: 32,
-            block: 32,
+            across: Some(64),
+            ahead: 2,
+            side: (32, 64, 128),
+            block: 64,
+            block_each: true,
             pieces: 1,
             attends: true,
             finishes: false,
@@ -88,5 +99,20 @@ impl Grain {
     pub fn tile(&self, bytes: usize) -> u32 {
         let (least, most, total) = self.tile;
         (total / bytes.max(1) as u32).clamp(least, most)
+    }
+
+    /// Elements along either side of a tile that is read along one axis and written along another, a point's operands
+    /// having that many bytes together.
+    pub fn side(&self, bytes: usize) -> u32 {
+        let (least, most, total) = self.side;
+        (1 << (total / bytes.max(1) as u32).max(1).ilog2()).clamp(least, most)
+    }
+
+    /// Rows and columns of a tile that is reduced along its columns, a point's operands having that many bytes: of at most
+    /// `rows` rows, and of 1024 elements, for a lane of 32 adds to as many sums as its registers hold beside what it reads.
+    pub fn across(&self, bytes: usize, rows: u32) -> Option<[u32; 2]> {
+        let columns = (self.across? / bytes.max(1) as u32).clamp(16, 1024);
+        let columns = 1 << columns.ilog2();
+        Some([(1024 / columns).min(rows), columns])
     }
 }

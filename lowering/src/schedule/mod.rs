@@ -21,6 +21,7 @@ pub mod trace;
 mod traffic;
 mod vectors;
 pub mod view;
+mod widen;
 
 pub use assemble::plan;
 pub use explain::{Explanation, explain};

@@ -2,7 +2,6 @@
 
 use super::plan::Layout;
 use super::trace::{Places, strided};
-use super::view;
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, Op};
 use crate::op::Pointwise;
@@ -22,14 +21,10 @@ pub fn operands(graph: &Graph, places: &Places, node: Node) -> Result<[(Node, La
     Ok([a?, b?])
 }
 
-/// The buffer that one operand of a product lies in, and how, as it was before it was widened; or what must get a buffer
-/// first.
+/// The buffer that one factor lies in, and how, as it was before it was widened; or what must get a buffer first.
 pub fn operand(graph: &Graph, places: &Places, arg: Node) -> Result<(Node, Layout), Node> {
-    match narrow(graph, places, arg) {
-        Some(narrow) if strided(graph, places, narrow).is_none() => Err(narrow),
-        Some(_) => before_widening(graph, places, arg).ok_or(arg),
-        None => strided(graph, places, arg).ok_or(arg),
-    }
+    let arg = narrow(graph, places, arg).unwrap_or(arg);
+    strided(graph, places, arg).ok_or(arg)
 }
 
 /// The element type of a value before it was widened.
@@ -37,37 +32,22 @@ pub fn unwidened(graph: &Graph, node: Node) -> DType {
     let data = &graph.nodes[node];
     match &data.op {
         Op::Move(_) => unwidened(graph, data.args[0]),
-        Op::Map(Pointwise::Cast) if is_widened(graph, node) => graph.dtype(data.args[0]),
+        Op::Map(_) if is_widened(graph, node) => graph.dtype(data.args[0]),
         _ => data.dtype,
     }
 }
 
 /// Whether a conversion takes a float of 16 bits to the type in which it is computed.
-fn is_widened(graph: &Graph, cast: Node) -> bool {
+pub fn is_widened(graph: &Graph, cast: Node) -> bool {
     let data = &graph.nodes[cast];
+    let Op::Map(Pointwise::Cast) = data.op else { return false };
     let from = graph.dtype(data.args[0]);
     from.is_float() && from.bytes() == 2 && data.dtype == from.compute()
 }
 
-/// The 16-bit value that `node`, which has no buffer, is a widened view of.
+/// The 16-bit value that `node`, which has no buffer, was widened from.
 fn narrow(graph: &Graph, places: &Places, node: Node) -> Option<Node> {
-    let data = &graph.nodes[node];
-    if places.contains_key(&node) {
-        return None;
-    }
-    match &data.op {
-        Op::Move(_) => narrow(graph, places, data.args[0]),
-        Op::Map(Pointwise::Cast) => is_widened(graph, node).then_some(data.args[0]),
-        _ => None,
-    }
-}
-
-/// As [`strided`], with the elements as they are before the conversion.
-fn before_widening(graph: &Graph, places: &Places, node: Node) -> Option<(Node, Layout)> {
-    let data = &graph.nodes[node];
-    let Op::Move(movement) = &data.op else { return strided(graph, places, data.args[0]) };
-    let (base, layout) = before_widening(graph, places, data.args[0])?;
-    Some((base, view::moved(movement, &graph.nodes[data.args[0]], data, &layout)?))
+    (!places.contains_key(&node) && is_widened(graph, node)).then(|| graph.nodes[node].args[0])
 }
 
 #[cfg(test)]

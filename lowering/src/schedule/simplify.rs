@@ -12,6 +12,7 @@ use super::attention;
 use super::parts;
 use super::plan::Options;
 use super::vectors::{self, vector};
+use super::widen::{each_widened_last, widened_last};
 use crate::dtype::{Class, DType};
 use crate::graph::{Dims, Graph, Index, Node, NodeData, Op, PadDim, Reduction};
 use crate::op::Pointwise;
@@ -86,6 +87,10 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
         }
         let data = NodeData { args: data.args.iter().map(|a| new[a]).collect(), ..data.clone() };
         let made = match &data.op {
+            Op::Contract if attends(&node) => {
+                let args = each_widened_last(&mut out, &data.args);
+                out.nodes.push(NodeData { args, ..data })
+            }
             _ if attends(&node) => out.nodes.push(data),
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
@@ -97,6 +102,9 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
             }
             Op::Contract if let Some(wide) = parts::wide_factor(&out, &data.args).filter(|_| by_lanes) => {
                 parts::product(&mut out, &data.args, wide)
+            }
+            Op::Contract if let Some(factors) = widened_last(&mut out, &data.args) => {
+                out.nodes.push(NodeData { args: factors, ..data })
             }
             Op::Scatter(..) if out.nodes[data.args[2]].is_empty() => data.args[0],
             _ => out.nodes.push(data),

@@ -88,14 +88,10 @@ pub(super) fn binary(op: Pointwise, x: &Info, y: &Info, info: &mut Info) {
     }
     info.nonnegative = match op {
         Pointwise::Rem => y.nonnegative,
-        Pointwise::And => x.nonnegative || y.nonnegative,
-        Pointwise::Add
-        | Pointwise::Mul
-        | Pointwise::Div
-        | Pointwise::Min
-        | Pointwise::Max
-        | Pointwise::Or
-        | Pointwise::Xor => x.nonnegative && y.nonnegative,
+        Pointwise::And | Pointwise::Max => x.nonnegative || y.nonnegative,
+        Pointwise::Add | Pointwise::Mul | Pointwise::Div | Pointwise::Min | Pointwise::Or | Pointwise::Xor => {
+            x.nonnegative && y.nonnegative
+        }
         Pointwise::Shr => x.nonnegative,
         _ => false,
     };

@@ -62,17 +62,24 @@ pub fn turn(body: &mut Body, axis: usize) {
 }
 
 /// The tiles of a turned kernel.
-pub fn tiles(grain: Grain) -> Tiles {
-    Tiles { lanes: grain.side, leading: true, weight: 1, grain, own_row: 1 }
+pub fn tiles(graph: &Graph, body: &Body, grain: Grain) -> Tiles {
+    let last = body.domain.axes.len() as Axis - 1;
+    let varies = |at: &Affine| at.coefficient(last) != 0 && at.coefficient(last - 1) != 0;
+    let bytes = body.exprs.list.values().map(|data| match &data.expr {
+        Expr::Load { node, at, .. } if varies(at) => graph.dtype(*node).bytes(),
+        _ => 0,
+    });
+    Tiles { lanes: grain.side(bytes.sum()), leading: true, weight: 1, grain, own_row: 1 }
 }
 
 /// Writes the visit of all points and finishes the kernel.
-pub fn emit(mut e: Emitter, body: &Body, grain: Grain, point: &Point) -> super::Emitted {
+pub fn emit(mut e: Emitter, body: &Body, tiles: Tiles, point: &Point) -> super::Emitted {
+    let Tiles { lanes, grain, .. } = tiles;
     let extents: Vec<u64> = body.domain.axes.iter().map(|a| a.extent).collect();
     let (outer, square) = extents.split_at(extents.len() - 2);
     let blocks: Vec<u64> = outer.iter().copied().chain(square.iter().map(|n| n.div_ceil(grain.block))).collect();
     let total: u64 = blocks.iter().product();
-    let each = share(total, grain.block * grain.block, grain);
+    let each = if grain.block_each { 1 } else { share(total, grain.block * grain.block, grain) };
     let divisors: Vec<Value> = blocks.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
     let ends = [square[0], square[1]].map(|n| e.size(n as i64));
     let (n, span) = (e.argument(total as i64, 1), e.argument(each as i64, 1));
@@ -83,21 +90,21 @@ pub fn emit(mut e: Emitter, body: &Body, grain: Grain, point: &Point) -> super::
         divide(e, number, &divisors, &mut numbers);
         let mut point = point.clone();
         point.axes[..outer.len()].copy_from_slice(&numbers[..outer.len()]);
-        let (size, side) = (e.int(grain.block as i64), e.int(grain.side.into()));
+        let (size, side) = (e.int(grain.block as i64), e.int(lanes.into()));
         let range = |e: &mut Emitter, i: usize| {
             let number = numbers[outer.len() + i].unwrap_or_else(|| unreachable!("blocks have two numbers"));
             let low = e.op(Pointwise::Mul, number, size);
             let high = e.op(Pointwise::Add, low, size);
             let high = e.op(Pointwise::Min, high, ends[i]);
-            (low, full_end(e, low, high, grain.side), high)
+            (low, full_end(e, low, high, lanes), high)
         };
         let (row, cross) = (range(e, 0), range(e, 1));
         // Full tiles first, then what is left on either side.
         e.for_loop((row.0, row.1, side), &[], |e, at, _| {
-            let mut beside = along_row(e, &point, (at, grain.side), None);
+            let mut beside = along_row(e, &point, (at, lanes), None);
             body.stores.iter().for_each(|s| e.hoist(s.value, &mut beside));
             e.for_loop((cross.0, cross.1, side), &[], |e, at, _| {
-                tile(e, body, &beside, (at, grain.side), None);
+                tile(e, body, &beside, (at, lanes), None);
                 Vec::new()
             });
             Vec::new()
@@ -106,8 +113,8 @@ pub fn emit(mut e: Emitter, body: &Body, grain: Grain, point: &Point) -> super::
             let is_full = e.op(Pointwise::Lt, at_cross, cross.1);
             let start = e.b.map(Pointwise::Select, &[is_full, row.1, row.0]);
             e.for_loop((start, row.2, side), &[], |e, at, _| {
-                let beside = along_row(e, &point, (at, grain.side), Some(row.2));
-                tile(e, body, &beside, (at_cross, grain.side), Some(cross.2));
+                let beside = along_row(e, &point, (at, lanes), Some(row.2));
+                tile(e, body, &beside, (at_cross, lanes), Some(cross.2));
                 Vec::new()
             });
             Vec::new()

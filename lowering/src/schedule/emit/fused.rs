@@ -4,6 +4,7 @@ use super::super::affine::{Affine, Axis};
 use super::super::expr::Expr;
 use super::super::grain::Grain;
 use super::super::group::Body;
+use super::super::simplify::LANES;
 use super::across;
 use super::collapse::collapse;
 use super::context::Emitter;
@@ -37,7 +38,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
         across => across,
     };
     let tiles = match (body.folds.is_empty(), lanes) {
-        (true, _) if cross.is_some() => crossed::tiles(grain),
+        (true, _) if cross.is_some() => crossed::tiles(graph, &body, grain),
         (true, _) => walk::pointwise(grain, widest(graph, &body)),
         (_, Lanes::Along | Lanes::Held(_)) => {
             Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW }
@@ -57,7 +58,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     }
     let point = Point::new(axes.len(), body.folds.len());
     if cross.is_some() {
-        return crossed::emit(e, &body, grain, &point);
+        return crossed::emit(e, &body, tiles, &point);
     }
     if body.folds.is_empty() {
         return walk::parallel(
@@ -115,7 +116,7 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
             let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
             // Tiles of all lanes are for one reduction: several would not fit the registers side by side.
-            let whole = grain.across.filter(|_| body.folds.len() == 1);
+            let whole = grain.across(widest(graph, body), LANES as u32).filter(|_| body.folds.len() == 1);
             let [height, width] = whole.unwrap_or([across::POINTS / width, width]);
             Lanes::Across(Across { height, width, unrolled: false })
         }

@@ -78,10 +78,11 @@ impl Emitter<'_> {
     pub(super) fn holds(&mut self, checks: &[Check], point: &mut Point) -> Option<Value> {
         let mut all: Option<Value> = None;
         for Check { at, limit, divisor } in checks {
-            let (v, zero, limit) = (self.place(at, point), self.int(0), self.limits[limit]);
-            let low = self.op(Pointwise::Ge, v, zero);
-            let high = self.op(Pointwise::Lt, v, limit);
-            let mut one = self.op(Pointwise::And, low, high);
+            let (v, limit) = (self.place(at, point), self.limits[limit]);
+            // Without its sign, what lies below 0 is greater than any limit.
+            let unsigned = if self.index == DType::I32 { DType::U32 } else { DType::U64 };
+            let [bits, below] = [v, limit].map(|x| self.b.cast(x, unsigned));
+            let mut one = self.op(Pointwise::Lt, bits, below);
             if *divisor > 1 {
                 let by = self.int(*divisor);
                 let quotient = self.op(Pointwise::Div, v, by);

@@ -80,7 +80,9 @@ pub fn span(e: &mut Emitter, span: Value, total: Value) -> (Value, Value) {
 
 /// Those that program `id` takes.
 fn span_of(e: &mut Emitter, id: Value, span: Value, total: Value) -> (Value, Value) {
-    let low = e.op(Pointwise::Mul, id, span);
+    // Never below 0; said, because runs of neighbours survive a division only where that is known.
+    let (low, zero) = (e.op(Pointwise::Mul, id, span), e.int(0));
+    let low = e.op(Pointwise::Max, low, zero);
     let high = e.op(Pointwise::Add, low, span);
     (low, e.op(Pointwise::Min, high, total))
 }
