@@ -9,5 +9,6 @@ mod arguments;
 #[cfg(test)]
 mod emulated;
 mod module;
+mod scratch;
 
 pub use module::{Error, See};

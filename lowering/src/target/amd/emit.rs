@@ -3,14 +3,10 @@
 //! A program of one wave shares a work-group with others, side by side along x, of which the last may find themselves
 //! beyond the grid.
 
-use std::cell::{Cell, OnceCell};
-
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
-use inkwell::values::{
-    FunctionValue, GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue,
-};
+use inkwell::values::{FunctionValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
 use inkwell::{AddressSpace, AtomicOrdering, IntPredicate};
 
 use super::object::fence;
@@ -24,13 +20,13 @@ use crate::llvm::ir::{Any, Ir, built};
 use crate::llvm::{Emit, Thread};
 use crate::spec::Spec;
 use crate::target::arguments::{self, Arguments};
+use crate::target::scratch::{SHARED, Scratch};
 use crate::tile::{Param, ParamKind, Program};
 
 /// LLVM's number of the calling convention of kernels.
 const AMDGPU_KERNEL: u32 = 91;
 
-/// Memory of a work-group (LDS), and constants.
-const SHARED: u16 = 3;
+/// Constants.
 const CONSTANT: u16 = 4;
 
 /// A kernel whose body is about to be emitted.
@@ -44,15 +40,11 @@ pub(super) struct Amd<'c> {
     thread: Thread<'c>,
     lanes: u32,
     warps: u32,
-    /// Number of programs in a work-group, and of the running one among them.
+    /// Number of programs in a work-group.
     programs: u32,
-    program: Any<'c>,
     exit: BasicBlock<'c>,
     scopes: Scopes<'c>,
-    /// Shared memory, and the bytes of it that one program has: placeholders until that is known.
-    shared: OnceCell<[GlobalValue<'c>; 2]>,
-    taken: Cell<u32>,
-    most: Cell<u32>,
+    scratch: Scratch<'c>,
     /// Says of a fence that it is about shared memory alone.
     local: (MetadataValue<'c>, u32),
 }
@@ -125,12 +117,9 @@ impl<'c> Amd<'c> {
             lanes: spec.lanes,
             warps: spec.warps,
             programs,
-            program: number,
             exit,
             scopes: Scopes::new(ir, program),
-            shared: OnceCell::new(),
-            taken: Cell::new(0),
-            most: Cell::new(0),
+            scratch: Scratch::new(number, AddressSpace::from(CONSTANT)),
             local: (local, c.get_kind_id("mmra")),
         }
     }
@@ -140,10 +129,9 @@ impl<'c> Amd<'c> {
         built(ir.builder.build_unconditional_branch(self.exit));
         ir.builder.position_at_end(self.exit);
         built(ir.builder.build_return(None));
-        let stride = self.most.get().next_multiple_of(16);
-        let shared = stride * self.programs;
-        if let Some([placeholder, number]) = self.shared.get() {
-            number.set_initializer(&ir.context.i32_type().const_int(stride.into(), false));
+        let (placeholder, piece) = self.scratch.end(ir);
+        let shared = piece * self.programs;
+        if let Some(placeholder) = placeholder {
             let memory = ir.context.i8_type().array_type(shared);
             let whole = ir.module.add_global(memory, Some(AddressSpace::from(SHARED)), "shared");
             whole.set_linkage(Linkage::Internal);
@@ -212,24 +200,13 @@ impl<'c> Emit<'c> for Amd<'c> {
     }
 
     fn scratch(&self, ir: &Ir<'c>, bytes: u32) -> PointerValue<'c> {
-        let (byte, int) = (ir.context.i8_type(), ir.context.i32_type());
-        let start = self.taken.get();
-        self.taken.set(start + bytes.next_multiple_of(16));
-        self.most.set(self.most.get().max(self.taken.get()));
-        let [shared, stride] = *self.shared.get_or_init(|| {
-            let shared = ir.module.add_global(byte.array_type(0), Some(AddressSpace::from(SHARED)), "");
-            let stride = ir.module.add_global(int, Some(AddressSpace::from(CONSTANT)), "stride");
-            stride.set_constant(true);
-            stride.set_linkage(Linkage::Internal);
-            [shared, stride]
-        });
-        let stride = ir.load(int.into(), stride.as_pointer_value(), 4);
-        let offset = ir.binary(I::Add, ir.binary(I::Mul, self.program, stride), ir.i32(start));
-        element_address(ir, byte.into(), shared.as_pointer_value(), offset)
+        // A placeholder until its length is known.
+        let memory = ir.context.i8_type().array_type(0);
+        self.scratch.take(ir, bytes, || ir.module.add_global(memory, Some(AddressSpace::from(SHARED)), ""))
     }
 
     fn end_of_instruction(&self) {
-        self.taken.set(0);
+        self.scratch.give_back();
     }
 
     fn harmless(&self) -> PointerValue<'c> {

@@ -1,11 +1,9 @@
 //! A GPU's answers to the questions of code generation.
 
-use std::cell::{Cell, OnceCell};
-
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
-use inkwell::values::{GlobalValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
+use inkwell::values::{InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
 use super::matrix;
@@ -18,13 +16,11 @@ use crate::llvm::ir::{Any, Ir, built};
 use crate::llvm::{Emit, Thread};
 use crate::spec::Spec;
 use crate::target::arguments::{self, Arguments};
+use crate::target::scratch::{SHARED, Scratch};
 use crate::tile::{Param, ParamKind, Program};
 
 /// LLVM's number of the calling convention of kernels.
 const PTX_KERNEL: u32 = 71;
-
-/// Memory of a block.
-const SHARED: u16 = 3;
 
 /// Programs of one warp that share a block: enough of them that the blocks which fit a multiprocessor fill it.
 const PROGRAMS: u32 = 4;
@@ -38,19 +34,15 @@ pub(super) struct Nvidia<'c> {
     ids: [Any<'c>; 3],
     extents: [Any<'c>; 3],
     thread: Thread<'c>,
-    /// Number of programs in a block, and of the running one among them.
+    /// Number of programs in a block.
     programs: u32,
-    program: Any<'c>,
     warps: u32,
     exit: BasicBlock<'c>,
     scopes: Scopes<'c>,
     /// Parameters that are not written, and the mark of loads from there.
     constant: Vec<bool>,
     invariant: (MetadataValue<'c>, u32),
-    /// Shared memory, and the bytes of it that one program has: a number in the module until it is known.
-    shared: OnceCell<[GlobalValue<'c>; 2]>,
-    taken: Cell<u32>,
-    most: Cell<u32>,
+    scratch: Scratch<'c>,
 }
 
 impl<'c> Nvidia<'c> {
@@ -94,15 +86,12 @@ impl<'c> Nvidia<'c> {
             extents,
             thread: Thread { lane, warp },
             programs,
-            program: number,
             warps: spec.warps,
             exit,
             scopes: Scopes::new(ir, program),
             constant: program.params.values().map(|p| p.kind == ParamKind::Buffer { written: false }).collect(),
             invariant: (c.metadata_node(&[]), c.get_kind_id("invariant.load")),
-            shared: OnceCell::new(),
-            taken: Cell::new(0),
-            most: Cell::new(0),
+            scratch: Scratch::new(number, AddressSpace::default()),
         }
     }
 
@@ -111,11 +100,8 @@ impl<'c> Nvidia<'c> {
         built(ir.builder.build_unconditional_branch(self.exit));
         ir.builder.position_at_end(self.exit);
         built(ir.builder.build_return(None));
-        let stride = self.most.get().next_multiple_of(16);
-        if let Some([_, number]) = self.shared.get() {
-            number.set_initializer(&ir.context.i32_type().const_int(stride.into(), false));
-        }
-        (self.programs, stride * self.programs)
+        let (_, piece) = self.scratch.end(ir);
+        (self.programs, piece * self.programs)
     }
 }
 
@@ -149,27 +135,17 @@ impl<'c> Emit<'c> for Nvidia<'c> {
     }
 
     fn scratch(&self, ir: &Ir<'c>, bytes: u32) -> PointerValue<'c> {
-        let int = ir.context.i32_type();
-        let start = self.taken.get();
-        self.taken.set(start + bytes.next_multiple_of(16));
-        self.most.set(self.most.get().max(self.taken.get()));
-        let [shared, stride] = *self.shared.get_or_init(|| {
-            let shared =
-                ir.module.add_global(ir.context.i8_type().array_type(0), Some(AddressSpace::from(SHARED)), "shared");
+        self.scratch.take(ir, bytes, || {
+            let memory = ir.context.i8_type().array_type(0);
+            let shared = ir.module.add_global(memory, Some(AddressSpace::from(SHARED)), "shared");
             shared.set_linkage(Linkage::External);
             shared.set_alignment(16);
-            let stride = ir.module.add_global(int, None, "stride");
-            stride.set_constant(true);
-            stride.set_linkage(Linkage::Internal);
-            [shared, stride]
-        });
-        let stride = ir.load(int.into(), stride.as_pointer_value(), 4);
-        let offset = ir.binary(I::Add, ir.binary(I::Mul, self.program, stride), ir.i32(start));
-        element_address(ir, ir.context.i8_type().into(), shared.as_pointer_value(), offset)
+            shared
+        })
     }
 
     fn end_of_instruction(&self) {
-        self.taken.set(0);
+        self.scratch.give_back();
     }
 
     fn harmless(&self) -> PointerValue<'c> {
