@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::layout::fragment::Matrix;
+use crate::tile::Program;
 
 /// Which family of code a machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +70,12 @@ impl Spec {
             cpu: cpu.into(),
             features: features.into(),
         }
+    }
+
+    /// The machine as a program uses it: with as many warps for an instance as it asks for.
+    pub fn running(&self, program: &Program) -> Spec {
+        let warps = if self.family == Family::Host { self.warps } else { self.warps.max(program.warps) };
+        Spec { warps, ..self.clone() }
     }
 
     /// Logarithm of the number of lanes.

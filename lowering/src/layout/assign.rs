@@ -10,7 +10,7 @@ use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::fragment::{Matrix, Tiling, choose};
+use super::fragment::{Matrix, Split, Tiling, choose};
 use super::place::bits_of;
 use super::{Layout, Linear};
 use crate::analysis::axis::{Axis, Info};
@@ -177,13 +177,17 @@ impl Assignment {
     /// Products by matrix instructions.  An operand that is loaded for it is loaded to where the instruction wants it, and
     /// the order of the terms and columns is such that wide loads do that.
     fn find_products(&mut self, program: &Program, infos: &SecondaryMap<Value, Info>, matrices: &'static [Matrix]) {
+        // A product of a product has its rows where that has them.
+        let dots = || program.insts.values().filter(|data| matches!(data.op, Op::Dot(_)));
+        let chained = dots().any(|data| self.loaded(program, infos, data.args[0]).is_none());
+        let split = if chained { Split::Rows } else { Split::Sides };
         for data in program.insts.values() {
             let (Op::Dot(precision), &[a, b, _], &[result]) = (&data.op, &data.args[..], &data.results[..]) else {
                 continue;
             };
             let (left, sums) = (program.ty(a), program.ty(result));
             let extents = [sums.shape[0], sums.shape[1], left.shape[1]];
-            let found = choose(matrices, [left.dtype, sums.dtype], *precision, extents, self.warp_bits);
+            let found = choose(matrices, [left.dtype, sums.dtype], *precision, extents, (self.warp_bits, split));
             let Some((matrix, tiling)) = found else { continue };
             let [from_a, from_b] = [a, b].map(|x| self.loaded(program, infos, x));
             let along = |loaded: &Option<Loaded>, axis: usize| loaded.as_ref().map_or(1, |l| l.run_along(axis));
@@ -191,7 +195,9 @@ impl Assignment {
             let terms = along(&from_a, 1).min(along(&from_b, 0));
             let tiling = tiling.in_runs(terms, along(&from_b, 1));
             for (loaded, layout) in [(from_a, &tiling.a), (from_b, &tiling.b)] {
-                if let Some(loaded) = loaded {
+                // What several warps want alike is loaded once, and handed on through scratch memory.
+                let shared = layout.warp.bases().contains(&0);
+                if let Some(loaded) = loaded.filter(|_| !shared) {
                     self.memory.insert(loaded.offsets, layout.transposed(&loaded.perm).neighbours_first(loaded.axis));
                 }
             }

@@ -52,6 +52,16 @@ pub struct Matrix {
     pub c: Fragment,
 }
 
+/// How warps share a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Split {
+    /// What one warp computes is halved along its longer side, so that it reads the fewest rows and columns.
+    Sides,
+    /// Each warp has rows of its own, as long as there are several, so that a row of the result, and of what is multiplied
+    /// next, stays in one warp.
+    Rows,
+}
+
 /// The layouts of a product of tiles by a matrix instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
@@ -68,17 +78,16 @@ pub struct Tiling {
 impl Matrix {
     /// The cover of a product of extents `m`, `n`, `k` by `2^warp_bits` warps; `None` where the extents are no multiples
     /// of the instruction's.
-    pub fn tiling(&self, extents: [u32; 3], warp_bits: u32) -> Option<Tiling> {
+    pub fn tiling(&self, extents: [u32; 3], warp_bits: u32, split: Split) -> Option<Tiling> {
         if extents.iter().zip(self.extents).any(|(&tile, own)| tile % own != 0) {
             return None;
         }
         let [m, n, k] = extents;
         let mut warps = Vec::new();
-        // What one warp computes is halved along its longer side, so that it reads the fewest rows and columns.
         let (mut rows, mut columns) = (m, n);
         for _ in 0..warp_bits {
             let (down, across) = (rows > self.extents[0], columns > self.extents[1]);
-            if down && (rows >= columns || !across) {
+            if down && (split == Split::Rows || rows >= columns || !across) {
                 rows /= 2;
                 warps.push(Bit::Row(rows));
             } else if across {
@@ -123,12 +132,12 @@ pub fn choose(
     [operand, sum]: [DType; 2],
     precision: Precision,
     extents: [u32; 3],
-    warp_bits: u32,
+    (warp_bits, split): (u32, Split),
 ) -> Option<(&'static Matrix, Tiling)> {
     // What is exact serves every precision; what rounds, those that ask for it.
     let fits = |m: &&Matrix| m.precision == Precision::Ieee || precision != Precision::Ieee;
     let typed = matrices.iter().filter(|m| m.operand == operand && m.sum == sum).filter(fits);
-    typed.filter_map(|matrix| Some((matrix, matrix.tiling(extents, warp_bits)?))).next()
+    typed.filter_map(|matrix| Some((matrix, matrix.tiling(extents, warp_bits, split)?))).next()
 }
 
 impl Fragment {
@@ -168,7 +177,7 @@ mod tests {
 
     #[test]
     fn fragments_follow_one_another_row_by_row() {
-        let tiling = TOY.tiling([4, 2, 8], 0).unwrap();
+        let tiling = TOY.tiling([4, 2, 8], 0, Split::Sides).unwrap();
         assert_eq!(tiling.a.to_string(), "register [2 4 16] lane [8 1]");
         assert_eq!(tiling.b.to_string(), "register [2 4 8] lane [1 0]");
         assert_eq!(tiling.c.to_string(), "register [4] lane [1 2]");
@@ -177,7 +186,7 @@ mod tests {
 
     #[test]
     fn warps_halve_the_longer_side_and_share_what_they_both_read() {
-        let tiling = TOY.tiling([8, 8, 2], 2).unwrap();
+        let tiling = TOY.tiling([8, 8, 2], 2, Split::Sides).unwrap();
         assert_eq!(tiling.fragments, [2, 2, 1]);
         assert_eq!(tiling.c.to_string(), "register [2 16] lane [1 8] warp [32 4]");
         assert_eq!(tiling.a.to_string(), "register [4] lane [2 1] warp [8 0]");
@@ -185,15 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn warps_keep_rows_whole_where_they_are_asked_to() {
+        let tiling = TOY.tiling([8, 16, 2], 2, Split::Rows).unwrap();
+        assert_eq!(tiling.c.warp.bases(), [64, 32]);
+        assert_eq!(tiling.fragments, [1, 8, 1]);
+    }
+
+    #[test]
     fn warps_that_find_nothing_to_do_repeat_what_others_do() {
-        let tiling = TOY.tiling([4, 2, 2], 2).unwrap();
+        let tiling = TOY.tiling([4, 2, 2], 2, Split::Sides).unwrap();
         assert_eq!(tiling.c.to_string(), "register [] lane [1 2] warp [4 0]");
     }
 
     /// An operand that is loaded with neighbours in registers, whichever order the instruction has.
     #[test]
     fn terms_and_columns_come_in_runs() {
-        let tiling = TOY.tiling([2, 8, 8], 0).unwrap();
+        let tiling = TOY.tiling([2, 8, 8], 0, Split::Sides).unwrap();
         assert_eq!(tiling.b.to_string(), "register [8 2 4 16 32] lane [1 0]");
         // Registers take the low bits of the rows (8, 16 of which were the upper two) and of the columns (2, 4).
         let runs = tiling.in_runs(4, 4);
@@ -204,6 +220,6 @@ mod tests {
 
     #[test]
     fn other_extents_have_no_cover() {
-        assert_eq!(TOY.tiling([4, 1, 2], 0), None);
+        assert_eq!(TOY.tiling([4, 1, 2], 0, Split::Sides), None);
     }
 }

@@ -74,6 +74,10 @@ impl<'c> Lower<'_, 'c> {
             Op::Split => self.split(data.args[0], &data.results),
             op => {
                 let Some(&result) = data.results.first() else { return };
+                // What only repeats comes into being where it is wanted: between threads nothing moves for its own sake.
+                if self.thread().is_some() && matches!(op, Op::Broadcast | Op::ExpandDims(_)) {
+                    return;
+                }
                 let layout = self.layouts[result].clone();
                 let tile = match op {
                     Op::Load(param) => self.load(*param, &data.args, layout, self.ty(result).dtype),

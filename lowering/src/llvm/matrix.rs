@@ -58,8 +58,22 @@ impl<'c> Lower<'_, 'c> {
         }
     }
 
-    /// The elements of a value in a layout, register by register.
+    /// The elements of a value in a layout, register by register; what was just rounded, two at once if the target does
+    /// that.
     fn registers(&mut self, x: Value, layout: &Layout) -> Vec<Any<'c>> {
+        let dtype = self.ty(x).dtype;
+        if let Some(exact) = self.before_rounding(x, layout) {
+            let pairs = exact.regs.chunks(2).map(|pair| match *pair {
+                [low, high] => {
+                    let word = self.emit.round_pair(self.ir, dtype, self.first(low), self.first(high))?;
+                    Some([0, 1].map(|which| self.half_of(dtype, word, which)))
+                }
+                _ => None,
+            });
+            if let Some(pairs) = pairs.collect::<Option<Vec<_>>>() {
+                return pairs.into_iter().flatten().collect();
+            }
+        }
         let tile = self.tile(x, layout);
         tile.regs.iter().map(|&reg| self.vector(layout, reg)).collect()
     }

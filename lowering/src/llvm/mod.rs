@@ -28,6 +28,7 @@ mod reduce;
 mod root;
 mod runs;
 mod scan;
+mod scratch;
 mod shape;
 mod threads;
 mod value;

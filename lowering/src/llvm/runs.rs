@@ -90,6 +90,13 @@ impl<'c> Lower<'_, 'c> {
         self.ir.convert(I::Trunc, word, self.ir.context.i16_type().into())
     }
 
+    /// The 16-bit float in either half of a word, as registers hold it.
+    pub fn half_of(&self, dtype: DType, word: Any<'c>, which: u32) -> Any<'c> {
+        let half = self.half(word, which);
+        let ty = self.ir.scalar_type(dtype);
+        if half.get_type() == ty { half } else { self.ir.bitcast(half, ty) }
+    }
+
     /// The f32 numbers that a value is the rounding of, where they are at hand.
     pub fn before_rounding(&self, value: Value, layout: &Layout) -> Option<&Tile<'c>> {
         let data = &self.program.insts[self.layouts.definition(value)?];

@@ -236,7 +236,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Where a register's element lies in scratch memory, rows being `gap` elements apart from each other.
-    fn in_scratch(&self, layout: &Layout, thread: Thread<'c>, r: u32, gap: u32) -> Any<'c> {
+    pub(super) fn in_scratch(&self, layout: &Layout, thread: Thread<'c>, r: u32, gap: u32) -> Any<'c> {
         let ir = self.ir;
         let columns = layout.shape.last().map_or(0, |n| n.trailing_zeros());
         let fixed = layout.register.apply(r);
@@ -283,25 +283,10 @@ impl<'c> Lower<'_, 'c> {
         self.emit.barrier(ir);
         base
     }
-
-    /// A tile in another layout, by way of scratch memory.
-    pub fn through_scratch(&self, thread: Thread<'c>, tile: &Tile<'c>, layout: &Layout) -> Tile<'c> {
-        let ir = self.ir;
-        let dtype = same_bits(self.first(tile.regs[0]).get_type());
-        // Rows begin an odd number of words apart, so that the elements of a column lie in different banks.
-        let gap = if layout.shape.len() > 1 { 4u32.div_ceil(dtype.bytes() as u32) } else { 0 };
-        let base = self.share(thread, tile, gap, dtype, &|_, x| x);
-        let regs = (0..layout.registers() as u32).map(|r| {
-            let address = self.emit.address(ir, base, dtype, self.in_scratch(layout, thread, r, gap));
-            let x = ir.load(ir.memory_type(dtype), address, dtype.bytes() as u32);
-            self.one(self.as_register(dtype, x), layout.is_uniform())
-        });
-        Tile { regs: regs.collect(), layout: layout.clone() }
-    }
 }
 
 /// A type whose elements are held like these.
-fn same_bits(ty: BasicTypeEnum) -> DType {
+pub(super) fn same_bits(ty: BasicTypeEnum) -> DType {
     match ty {
         BasicTypeEnum::IntType(t) => match t.get_bit_width() {
             1 => DType::Bool,
@@ -317,6 +302,6 @@ fn same_bits(ty: BasicTypeEnum) -> DType {
 }
 
 /// Bits that images of a map may have.
-fn bits_in(map: &Linear) -> u32 {
+pub(super) fn bits_in(map: &Linear) -> u32 {
     map.bases().iter().fold(0, |bits, b| bits | b)
 }

@@ -36,6 +36,11 @@ impl Builder {
         self.program
     }
 
+    /// Has so many warps share each instance, a power of two.
+    pub fn warps(&mut self, warps: u32) {
+        self.program.warps = warps;
+    }
+
     /// Type of a value.
     pub fn ty(&self, value: Value) -> &Type {
         self.program.ty(value)

@@ -210,6 +210,9 @@ pub struct BlockData {
 pub struct Program {
     /// Name, for dumps and symbol tables: letters, digits and underscores.
     pub name: String,
+    /// Warps that share an instance where lanes are threads: how many it takes to hold its tiles.  Changes what runs
+    /// where; a machine whose lanes are the elements of a vector has one.
+    pub warps: u32,
     /// Parameters in launch order.
     pub params: PrimaryMap<Param, ParamData>,
     /// Type of each value.
@@ -287,6 +290,7 @@ impl Program {
         let body = blocks.push(BlockData::default());
         Program {
             name: name.into(),
+            warps: 1,
             params: PrimaryMap::new(),
             values: PrimaryMap::new(),
             insts: PrimaryMap::new(),

@@ -254,7 +254,8 @@ impl fmt::Display for Program {
         let mut printer =
             Printer { program: self, names: Names::new(self), seen: FxHashSet::default(), text: String::new() };
         printer.block(self.body, 1)?;
-        writeln!(f, "program {}({params}) {{\n{}}}", self.name, printer.text)
+        let warps = if self.warps == 1 { String::new() } else { format!(" warps {}", self.warps) };
+        writeln!(f, "program {}({params}){warps} {{\n{}}}", self.name, printer.text)
     }
 }
 

@@ -19,8 +19,11 @@ use crate::op::Pointwise;
 use crate::tile::{Precision, Value};
 use smallvec::smallvec;
 
+/// Warps of a program, which share the keys and values that it reads.
+const WARPS: u32 = 4;
+
 /// Queries of a tile: where rows are narrow, and where they are wide, whose sums fill the registers.
-const QUERIES: [u32; 2] = [32, 16];
+const QUERIES: [u32; 2] = [128, 64];
 
 /// Widest row of which a tile has the greater number of queries.
 const NARROW: u32 = 64;
@@ -38,6 +41,7 @@ pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, inde
     let batch = 0..rows.start;
     let places: Vec<_> = attention.factors.iter().map(|f| &f.1).chain([&attention.at]).collect();
     let mut e = Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &places);
+    e.b.warps(WARPS);
     attention.factors.iter().for_each(|f| {
         e.buffer(f.0, false);
     });

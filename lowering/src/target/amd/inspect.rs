@@ -27,6 +27,7 @@ impl Inspection {
     pub fn of(program: &Program, spec: &Spec, object: &Object) -> Result<Inspection, Error> {
         let kernel = object.kernel().map_err(|e| Error::Foreign(format!("{}: {e}", object.symbol)))?;
         let code = disassemble(spec, &kernel)?;
+        let spec = &spec.running(program);
         let mut inspection = Inspection { kernel, code, violations: Vec::new() };
         inspection.arguments(program);
         inspection.group(spec, object);

@@ -88,17 +88,18 @@ impl Compiler {
     }
 
     fn compile_so(&self, program: &Program, way: Way, see: See<'_>) -> Result<Object, Error> {
+        let spec = &self.spec.running(program);
         let context = Context::create();
         initialise();
-        let (ir, machine, symbol) = module::begin(&context, program, &self.spec)?;
-        let gpu = Amd::begin(&ir, program, &self.spec, &symbol, way);
-        lower_body(&ir, &gpu, program, &self.spec);
+        let (ir, machine, symbol) = module::begin(&context, program, spec)?;
+        let gpu = Amd::begin(&ir, program, spec, &symbol, way);
+        lower_body(&ir, &gpu, program, spec);
         let Group { programs, threads, shared } = gpu.end(&ir);
-        if shared > self.spec.shared_bytes {
-            return match self.spec.shared_bytes / (shared / programs) {
+        if shared > spec.shared_bytes {
+            return match spec.shared_bytes / (shared / programs) {
                 0 => {
-                    let (program, machine) = (program.name.clone(), self.spec.name.clone());
-                    Err(Error::Shared { program, machine, wanted: shared, got: self.spec.shared_bytes })
+                    let (program, machine) = (program.name.clone(), spec.name.clone());
+                    Err(Error::Shared { program, machine, wanted: shared, got: spec.shared_bytes })
                 }
                 fitting => self.compile_so(program, Way { programs: 1 << fitting.ilog2(), ..way }, see),
             };

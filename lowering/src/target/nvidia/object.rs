@@ -60,20 +60,21 @@ impl Compiler {
     /// LLVM's own words where it refuses the module; a program that needs more shared memory than there is.
     pub fn compile(&self, program: &Program, see: See<'_>) -> Result<Object, Error> {
         let program = &module::native(program, see);
+        let spec = &self.spec.running(program);
         let context = Context::create();
         initialise();
-        let (ir, machine, symbol) = module::begin(&context, program, &self.spec)?;
-        let gpu = Nvidia::begin(&ir, program, &self.spec, &symbol);
-        lower_body(&ir, &gpu, program, &self.spec);
+        let (ir, machine, symbol) = module::begin(&context, program, spec)?;
+        let gpu = Nvidia::begin(&ir, program, spec, &symbol);
+        lower_body(&ir, &gpu, program, spec);
         let (programs, shared) = gpu.end(&ir);
-        if shared > self.spec.shared_bytes {
-            let (program, machine) = (program.name.clone(), self.spec.name.clone());
-            return Err(Error::Shared { program, machine, wanted: shared, got: self.spec.shared_bytes });
+        if shared > spec.shared_bytes {
+            let (program, machine) = (program.name.clone(), spec.name.clone());
+            return Err(Error::Shared { program, machine, wanted: shared, got: spec.shared_bytes });
         }
         module::optimise(&ir, &machine, PASSES, program, see)?;
         let ptx = module::assembly(&ir, &machine, program)?;
         see("asm", &|| ptx.clone());
-        let threads = self.spec.lanes * self.spec.warps * programs;
+        let threads = spec.lanes * spec.warps * programs;
         Ok(Object { symbol, ptx, programs, threads, shared })
     }
 }

@@ -2,7 +2,7 @@
 //! anything is the verifier's question.
 //!
 //! ```text
-//! program     = "program" name "(" {param ","} ")" block
+//! program     = "program" name "(" {param ","} ")" ["warps" number] block
 //! param       = "p0" ":" dtype ("buffer" ["out"] | "scalar" ["/" divisor])
 //! block       = "{" {instruction} ["yield" operands] "}"
 //! instruction = [{"%name" ":" type ","} "="] operation [attributes] [operands] {["else"] ["(" parameters ")"] block}
@@ -25,6 +25,9 @@ use super::ir::{
 };
 use crate::dtype::DType;
 use crate::op::Pointwise;
+
+/// Most warps of one program.
+const MAX_WARPS: u32 = 32;
 
 /// Deepest nesting of blocks.
 const MAX_DEPTH: usize = 64;
@@ -133,6 +136,11 @@ impl<'t> Parser<'t> {
         self.program.name = self.word("a name", |w| Some(w.to_owned()))?;
         self.mark('(')?;
         self.list(')', Self::declaration)?;
+        if self.eat(Token::Word("warps")) {
+            self.program.warps = self.word("a power of two up to 32", |w| {
+                w.parse().ok().filter(|&n: &u32| n.is_power_of_two() && n <= MAX_WARPS)
+            })?;
+        }
         let body = self.program.body;
         self.mark('{')?;
         self.block(body, 1)?;

@@ -1,0 +1,174 @@
+//! Tiles in another layout, by way of scratch memory: written as they are, read as they are wanted.
+//!
+//! Where both layouts have runs of sixteen bytes in registers, those are written and read at once, and pieces of sixteen
+//! bytes change places within a row such that what eight threads touch together lies in different banks.  A permutation
+//! of places that is linear over XOR does that (Phothilimthana and others: "Swizzle Inventor", 2019).
+
+use inkwell::values::{InstructionOpcode as I, PointerValue};
+
+use super::emit::Thread;
+use super::ir::Any;
+use super::lower::Lower;
+use super::threads::{bits_in, same_bits};
+use super::value::{Reg, Tile};
+use crate::dtype::DType;
+use crate::layout::{Layout, Linear};
+
+/// Bytes of a piece.
+const PIECE: u32 = 16;
+
+/// Pieces that all banks hold, and threads that reach for one each at a time, as a number of bits.
+const TOGETHER: u32 = 3;
+
+/// Tiles in pieces, in scratch memory.
+struct Pieces {
+    dtype: DType,
+    /// Bits of an element's number in its piece.
+    bits: u32,
+    /// From coordinates to places.
+    places: Linear,
+}
+
+impl Pieces {
+    /// How to go from one layout to the other, if both have whole pieces in registers.
+    fn between(from: &Layout, to: &Layout, dtype: DType) -> Option<Pieces> {
+        let bits = (PIECE / dtype.bytes() as u32).ilog2();
+        let all = from.shape.iter().product::<u32>().ilog2();
+        let has_pieces = |layout: &Layout| (0..bits).all(|bit| layout.register.bases().contains(&(1 << bit)));
+        if bits == 0 || all < bits + TOGETHER || !has_pieces(from) || !has_pieces(to) {
+            return None;
+        }
+        // Bits along which threads that act together differ: those that choose a bank may stay, others choose one too.
+        let banks = bits..bits + TOGETHER;
+        let acting = |layout: &Layout| -> Vec<u32> {
+            let lanes = layout.lane.bases().iter().take(TOGETHER as usize).filter(|b| b.is_power_of_two());
+            lanes.map(|b| b.trailing_zeros()).collect()
+        };
+        let (writing, reading) = (acting(from), acting(to));
+        let mut moves: Vec<(u32, u32)> = Vec::new();
+        for side in [&reading, &writing] {
+            let taken = |moves: &[(u32, u32)], bank: u32| {
+                side.contains(&bank) || moves.iter().any(|&(bit, to)| to == bank && side.contains(&bit))
+            };
+            for &bit in side.iter().filter(|bit| !banks.contains(bit) && **bit >= bits) {
+                let free = banks.clone().rev().find(|&bank| !taken(&moves, bank));
+                if let (Some(bank), false) = (free, moves.iter().any(|m| m.0 == bit)) {
+                    moves.push((bit, bank));
+                }
+            }
+        }
+        let place = |bit: u32| moves.iter().filter(|m| m.0 == bit).fold(1 << bit, |place, m| place | 1 << m.1);
+        Some(Pieces { dtype, bits, places: Linear::new((0..all).map(place)) })
+    }
+}
+
+impl<'c> Lower<'_, 'c> {
+    /// A tile in another layout, by way of scratch memory.
+    pub fn through_scratch(&self, thread: Thread<'c>, tile: &Tile<'c>, layout: &Layout) -> Tile<'c> {
+        let dtype = same_bits(self.first(tile.regs[0]).get_type());
+        if let Some(pieces) = Pieces::between(&tile.layout, layout, dtype) {
+            return self.through_pieces(thread, tile, layout, &pieces);
+        }
+        let ir = self.ir;
+        // Rows begin an odd number of words apart, so that the elements of a column lie in different banks.
+        let gap = if layout.shape.len() > 1 { 4u32.div_ceil(dtype.bytes() as u32) } else { 0 };
+        let base = self.share(thread, tile, gap, dtype, &|_, x| x);
+        let regs = (0..layout.registers() as u32).map(|r| {
+            let address = self.emit.address(ir, base, dtype, self.in_scratch(layout, thread, r, gap));
+            let x = ir.load(ir.memory_type(dtype), address, dtype.bytes() as u32);
+            self.one(self.as_register(dtype, x), layout.is_uniform())
+        });
+        Tile { regs: regs.collect(), layout: layout.clone() }
+    }
+
+    fn through_pieces(&self, thread: Thread<'c>, tile: &Tile<'c>, layout: &Layout, pieces: &Pieces) -> Tile<'c> {
+        let (ir, dtype) = (self.ir, pieces.dtype);
+        let vector = ir.wide(ir.memory_type(dtype), 1 << pieces.bits);
+        let elements = tile.layout.shape.iter().product::<u32>();
+        let base = self.emit.scratch(ir, dtype.bytes() as u32 * elements);
+        // Another instruction's elements may still be read there.
+        self.emit.barrier(ir);
+        let write = || {
+            let mut at = Places::new(self, thread, &tile.layout, pieces, base);
+            for (first, members) in runs(&tile.layout, pieces.bits) {
+                let x = members.iter().zip(0..).fold(ir.poison(vector), |x, (&r, i)| {
+                    ir.insert(x, self.as_stored(dtype, self.first(tile.regs[r as usize])), i)
+                });
+                ir.store(at.of(first), x, PIECE);
+            }
+        };
+        match self.is_first_copy(thread, &tile.layout) {
+            None => write(),
+            Some(first) => self.branch_effect(first, write, || {}),
+        }
+        self.emit.barrier(ir);
+        let mut at = Places::new(self, thread, layout, pieces, base);
+        let mut regs: Vec<Option<Reg<'c>>> = vec![None; layout.registers()];
+        for (first, members) in runs(layout, pieces.bits) {
+            let x = ir.load(vector, at.of(first), PIECE);
+            for (&r, i) in members.iter().zip(0..) {
+                let x = self.as_register(dtype, ir.extract(x, i));
+                regs[r as usize] = Some(self.one(x, layout.is_uniform()));
+            }
+        }
+        Tile { regs: regs.into_iter().flatten().collect(), layout: layout.clone() }
+    }
+}
+
+/// The registers of each piece in the order of its elements, and the first of them.
+fn runs(layout: &Layout, bits: u32) -> impl Iterator<Item = (u32, Vec<u32>)> {
+    let own = |bit: u32| layout.register.bases().iter().position(|&b| b == 1 << bit).map_or(0, |i| 1u32 << i);
+    let inside: Vec<u32> = (0..bits).map(own).collect();
+    let mask: u32 = inside.iter().sum();
+    let member = move |first: u32, i: u32| (0..bits).fold(first, |r, bit| r | (i >> bit & 1) * inside[bit as usize]);
+    let firsts = (0..layout.registers() as u32).filter(move |r| r & mask == 0);
+    firsts.map(move |first| (first, (0..1 << bits).map(|i| member(first, i)).collect()))
+}
+
+/// Where the registers of the running thread lie.
+struct Places<'l, 'a, 'c> {
+    lower: &'l Lower<'a, 'c>,
+    pieces: &'l Pieces,
+    layout: &'l Layout,
+    base: PointerValue<'c>,
+    /// The thread's part of all places, and the bits that it may have.
+    thread: Any<'c>,
+    varied: u32,
+    /// That part after some of those bits changed.
+    changed: Vec<(u32, PointerValue<'c>)>,
+}
+
+impl<'l, 'a, 'c> Places<'l, 'a, 'c> {
+    fn new(
+        lower: &'l Lower<'a, 'c>,
+        thread: Thread<'c>,
+        layout: &'l Layout,
+        pieces: &'l Pieces,
+        base: PointerValue<'c>,
+    ) -> Self {
+        let moved = Layout {
+            register: Linear::default(),
+            lane: layout.lane.then(&pieces.places),
+            warp: layout.warp.then(&pieces.places),
+            ..layout.clone()
+        };
+        let varied = bits_in(&moved.lane) | bits_in(&moved.warp);
+        let place = lower.coordinate(&moved, thread, 0);
+        Places { lower, pieces, layout, base, thread: place, varied, changed: Vec::new() }
+    }
+
+    /// The place of a register: one address for all that differ in bits which the thread's part has not.
+    fn of(&mut self, register: u32) -> PointerValue<'c> {
+        let (l, dtype) = (self.lower, self.pieces.dtype);
+        let fixed = self.pieces.places.apply(self.layout.register.apply(register));
+        let (both, own) = (fixed & self.varied, fixed & !self.varied);
+        let known = self.changed.iter().find(|c| c.0 == both).map(|c| c.1);
+        let start = known.unwrap_or_else(|| {
+            let place = if both == 0 { self.thread } else { l.ir.binary(I::Xor, self.thread, l.ir.i32(both)) };
+            let start = l.emit.address(l.ir, self.base, dtype, place);
+            self.changed.push((both, start));
+            start
+        });
+        if own == 0 { start } else { l.emit.address(l.ir, start, dtype, l.ir.i32(own)) }
+    }
+}
