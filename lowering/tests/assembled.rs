@@ -14,9 +14,9 @@ use kiln_lowering::tile::Program;
 /// Random graphs to take programs from.
 const GRAPHS: u64 = 24;
 
-/// The files that the conformance tests keep.
-fn files() -> Vec<Graph> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conformance/graphs");
+/// The graphs that a folder keeps.
+fn files(folder: &str) -> Vec<Graph> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.iter().map(|path| std::fs::read_to_string(path).unwrap().parse().unwrap()).collect()
@@ -26,14 +26,17 @@ fn files() -> Vec<Graph> {
 fn programs() -> BTreeMap<String, Program> {
     let random = (0..GRAPHS).map(|seed| case(seed, &Wishes { nodes: 10, elements: 5000, ..Wishes::default() }).graph);
     let mut programs = BTreeMap::new();
-    for graph in files().into_iter().chain(random) {
+    let conformance = files("../conformance/graphs").into_iter().chain(random).map(|graph| (graph, None));
+    // What is one kernel unless numerics are strict, products that are too small for a library among it.
+    let own = files("tests/graph").into_iter().map(|graph| (graph, Some(u64::MAX)));
+    for (graph, gemm_from) in conformance.chain(own) {
         let inputs = graph.nodes.values().filter(|data| matches!(data.op, Op::Input(_))).map(|data| InputData {
             layout: Layout::contiguous(&data.dims),
             buffer_len: data.len(),
             donated: false,
         });
         let inputs: Vec<InputData> = inputs.collect();
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_threads(1000) };
+        let options = Options { fuse: true, gemm_from, grain: Grain::of_threads(1000) };
         let plan = plan(&graph, &inputs, &options);
         programs.extend(plan.programs.into_iter().map(|program| (program.to_string(), program)));
     }

@@ -110,7 +110,7 @@ pub trait Emit<'c> {
         word
     }
 
-    /// Two f32 rounded to f16 or bf16, to nearest even, side by side in a word (an i32), if that is one instruction.
+    /// Two f32 rounded to a type of 16 bits, to nearest even, side by side in a word (an i32), if that is one instruction.
     fn round_pair(&self, _ir: &Ir<'c>, _dtype: DType, _low: Any<'c>, _high: Any<'c>) -> Option<Any<'c>> {
         None
     }

@@ -53,11 +53,9 @@ fn row(dtype: DType, size: u32, row: impl Fn(&mut Builder, Value) -> Value) -> S
 }
 
 #[test]
-fn small_floats_are_rounded_two_at_a_time() {
-    for (dtype, rounding) in [(DType::Bf16, "cvt.rn.bf16x2.f32"), (DType::F16, "cvt.rn.f16x2.f32")] {
-        let text = row(dtype, 256, |b, x| b.mul(x, x));
-        assert_eq!(text.matches(rounding).count(), 8 / 2, "{dtype}: {text}");
-    }
+fn bf16_is_rounded_two_at_a_time() {
+    let text = row(DType::Bf16, 256, |b, x| b.mul(x, x));
+    assert_eq!(text.matches("cvt.rn.bf16x2.f32").count(), 8 / 2, "{text}");
     // A result that is used again is rounded and widened by one instruction.
     let text = row(DType::Bf16, 256, |b, x| {
         let square = b.mul(x, x);
@@ -123,4 +121,23 @@ fn products_of_small_types_are_matrix_instructions() {
             assert!(!text.contains(".local"), "{name} {operand}: {text}");
         }
     }
+}
+
+/// Keys and values are loaded once for four warps, sixteen bytes at a time, and reach the matrix instructions through
+/// pieces of scratch memory; scores never leave registers.
+#[test]
+fn attention_multiplies_what_it_loaded_in_runs() {
+    use crate::schedule::attention::tests::{Change, SIZES, attention, planned};
+    let graph = attention(DType::Bf16, SIZES[1], Change::Causal);
+    let program = &planned(&graph).programs[0];
+    assert_eq!(program.warps, 4);
+    let text = ptx(program, "sm_90a");
+    // Twice: blocks that all queries see, and those at the edge.  128×64 scores of 64 terms, and 128×64 sums of 64.
+    let products = 2 * (128 / 16 / 4) * (64 / 8) * (64 / 16);
+    let count = |what: &str| text.matches(what).count();
+    assert_eq!(count("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), 2 * products, "{text}");
+    let pieces = |rows: usize| rows * 64 * 2 / 16 / 32;
+    assert_eq!(count("ld.shared.v4.b32"), 2 * 2 * pieces(64) + pieces(128 / 4), "{text}");
+    assert_eq!((count("ld.global.nc.v4.b32") > 8, count("ex2.approx.ftz.f32") > 64), (true, true), "{text}");
+    assert_eq!((count(".local"), count("ld.shared.b16")), (0, 0), "{text}");
 }
