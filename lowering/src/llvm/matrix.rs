@@ -2,7 +2,8 @@
 //!
 //! The target's [`Spec`](crate::spec::Spec) says which instructions there are and where they want their operands
 //! ([`crate::layout::fragment`]), [`Emit::multiply`] emits one.  Operands are brought there like any other value that is
-//! wanted in another layout.  Each accumulator takes its terms in ascending order of k; in which order one instruction
+//! wanted in another layout.  Each accumulator takes its terms in ascending order of k, or where both operands are
+//! loaded in runs along k, in the order in which those come to lie; in which order one instruction
 //! adds its own is the hardware's affair.
 //!
 //! [`Emit::multiply`]: super::Emit::multiply
