@@ -17,10 +17,8 @@ pub struct Grain {
     pub sums_products: bool,
     /// Elements of a row, of all its operands together, that a program can hold in registers.
     pub held: u64,
-    /// Bytes of a row of a tile that is reduced along its columns; none where its extents depend on the columns alone.
-    across: Option<u32>,
-    /// Such tiles that are read before the first of them is added to the sums.
-    pub ahead: u32,
+    /// Rows and columns of a tile that is reduced along its rows; none where that depends on the columns alone.
+    pub across: Option<[u32; 2]>,
     /// Elements along either side of a tile that is read along one axis and written along another, by the bytes of a
     /// point's operands: at least, at most, and the bytes along a side in between.
     side: (u32, u32, u32),
@@ -49,7 +47,6 @@ impl Grain {
             sums_products: false,
             held: 0,
             across: None,
-            ahead: 1,
             side: (16, 16, 64),
             block: 64,
             block_each: false,
@@ -70,8 +67,7 @@ impl Grain {
             aligned: 16,
             sums_products: true,
             held: 4096,
-            across: Some(64),
-            ahead: 2,
+            across: Some([64, 16]),
             side: (32, 64, 128),
             block: 64,
             block_each: true,
@@ -106,13 +102,5 @@ impl Grain {
     pub fn side(&self, bytes: usize) -> u32 {
         let (least, most, total) = self.side;
         (1 << (total / bytes.max(1) as u32).max(1).ilog2()).clamp(least, most)
-    }
-
-    /// Rows and columns of a tile that is reduced along its columns, a point's operands having that many bytes: of at most
-    /// `rows` rows, and of 1024 elements, for a lane of 32 adds to as many sums as its registers hold beside what it reads.
-    pub fn across(&self, bytes: usize, rows: u32) -> Option<[u32; 2]> {
-        let columns = (self.across? / bytes.max(1) as u32).clamp(16, 1024);
-        let columns = 1 << columns.ilog2();
-        Some([(1024 / columns).min(rows), columns])
     }
 }

@@ -3,7 +3,7 @@
 //! The tree is that of [`super::super::simplify`]; what differs is the order in which its nodes are visited.  The sums
 //! of all [`LANES`] lanes of a chunk would not fit registers, so they come one after the other: a loop of two turns for
 //! each bit of the lane's number, the lowest outside.  Halving pairs `j` with `j + 32` first, which is the innermost
-//! loop, and `j` with `j + 1` last.  The chunks of a long column are visited likewise; one chunk is its own sum.
+//! loop, and `j` with `j + 1` last.  The chunks of a long column are visited likewise.
 //!
 //! A tile is as wide as registers allow: rows of a matrix lie far apart, and what is read of one should fill several
 //! lines of the cache.  Where there are few columns, it holds several lanes, as many rows apart as there are tiles in
@@ -36,10 +36,6 @@ impl Visit<'_> {
             // Rows as they come.
             let range = (zero, self.terms.count, e.int(across.height.into()));
             let sums = self.rows(e, point, range, 1, across);
-            return self.results(e, &sums);
-        }
-        if self.terms.in_one_chunk {
-            let sums = self.chunk(e, point, zero, across);
             return self.results(e, &sums);
         }
         let chunks = {
@@ -89,14 +85,14 @@ impl Visit<'_> {
             let none = e.int(0);
             let sums = self.initial(e, &shape, Some(first)).concat();
             let sums = e.for_loop((first, end, step), &sums, |e, row, sums| {
-                self.accumulate(e, point, (&[row], none), None, sums, &shape)
+                self.accumulate(e, point, (row, none), None, sums, &shape)
             });
             return self.split(&sums);
         }
         let reach = height * apart as u32;
         let (rows, apart) = (walk::lanes(e, height, Some(1)), e.int(apart as i64));
         let rows = e.op(Pointwise::Mul, rows, apart);
-        let sums = self.steps(e, point, (first, end, step), (rows, &shape), (reach, self.terms.ahead));
+        let sums = self.steps(e, point, (first, end, step), (rows, &shape), reach);
         self.halve(e, &self.split(&sums))
     }
 

@@ -22,7 +22,7 @@ impl Visit<'_> {
         }
         let count = self.terms.count;
         if self.is_exact() {
-            let sums = self.steps(e, point, (zero, count, step), (lanes, &shape), (LANES as u32, 1));
+            let sums = self.steps(e, point, (zero, count, step), (lanes, &shape), LANES as u32);
             let halved = self.halve(e, &self.split(&sums));
             return self.results(e, &halved);
         }
@@ -33,7 +33,7 @@ impl Visit<'_> {
         let carried = e.for_loop((zero, count, chunk), &carried, |e, low, carried| {
             let high = e.op(Pointwise::Add, low, chunk);
             let high = e.op(Pointwise::Min, high, count);
-            let lanes_sum = self.steps(e, point, (low, high, step), (lanes, &shape), (LANES as u32, 1));
+            let lanes_sum = self.steps(e, point, (low, high, step), (lanes, &shape), LANES as u32);
             let partial = self.halve(e, &self.split(&lanes_sum));
             // Chunk number c is term number c of the next level: its lane is c mod LANES.
             let number = e.op(Pointwise::Div, low, chunk);

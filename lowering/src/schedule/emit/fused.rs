@@ -4,7 +4,6 @@ use super::super::affine::{Affine, Axis};
 use super::super::expr::Expr;
 use super::super::grain::Grain;
 use super::super::group::Body;
-use super::super::simplify::LANES;
 use super::across;
 use super::collapse::collapse;
 use super::context::Emitter;
@@ -116,7 +115,7 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
             let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
             // Tiles of all lanes are for one reduction: several would not fit the registers side by side.
-            let whole = grain.across(widest(graph, body), LANES as u32).filter(|_| body.folds.len() == 1);
+            let whole = grain.across.filter(|_| body.folds.len() == 1);
             let [height, width] = whole.unwrap_or([across::POINTS / width, width]);
             Lanes::Across(Across { height, width, unrolled: false })
         }

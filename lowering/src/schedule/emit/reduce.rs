@@ -3,7 +3,7 @@
 
 use super::super::expr::{Checks, Ex};
 use super::super::group::{AxisData, Body, Store};
-use super::super::simplify::{CHUNK, LANES};
+use super::super::simplify::LANES;
 use super::combine::{Carried, append, carried, combine, enter, is_exact, leave, neutral};
 use super::context::Emitter;
 use super::held::{Group, Held};
@@ -50,10 +50,6 @@ pub struct Terms {
     inner: Vec<Value>,
     /// Number of terms where it is part of the class.
     fixed: Option<u64>,
-    /// Whether one chunk holds all of them.
-    pub(super) in_one_chunk: bool,
-    /// Tiles that are read before the first of them is added, where a loop goes from tile to tile.
-    pub(super) ahead: u32,
 }
 
 /// The first of the reduced axes that tiles run along: as few of the last ones as fill whole tiles, or all.
@@ -89,8 +85,7 @@ impl Terms {
         let inner = axes[run..].iter().skip(1).map(|a| extent(e, a.extent)).collect();
         let run_length = (run > first).then(|| product(&axes[run..]));
         let period = run_length.map(|length| e.argument(length as i64, LANES as u32));
-        let (in_one_chunk, ahead) = (total <= CHUNK, tiles.grain.ahead);
-        Terms { count, first, run, period, run_length, outer, inner, fixed, in_one_chunk, ahead }
+        Terms { count, first, run, period, run_length, outer, inner, fixed }
     }
 
     /// The point at the terms `start + lanes`.
@@ -270,38 +265,26 @@ impl Visit<'_> {
         self.results(e, &halved)
     }
 
-    /// Feeds the terms `low..high` in steps, each step a tile of `size` terms: full tiles, `ahead` at once where there are
-    /// as many, then what is left.
+    /// Feeds the terms `low..high` in steps, each step a tile of `size` terms: full tiles, then what is left.
     pub(super) fn steps(
         &self,
         e: &mut Emitter,
         point: &Point,
         (low, high, step): (Value, Value, Value),
         (lanes, shape): (Value, &[u32]),
-        (reach, ahead): (u32, u32),
+        reach: u32,
     ) -> Vec<Value> {
-        let first = e.op(Pointwise::Add, low, lanes);
-        let (mut sums, mut low) = (self.initial(e, shape, Some(first)).concat(), low);
-        if ahead > 1 {
-            let (full, several) = (full_end(e, low, high, reach * ahead), e.int((reach * ahead).into()));
-            sums = e.for_loop((low, full, several), &sums, |e, start, sums| {
-                let mut starts = vec![start];
-                while starts.len() < ahead as usize {
-                    starts.push(e.op(Pointwise::Add, starts[starts.len() - 1], step));
-                }
-                self.accumulate(e, point, (&starts, lanes), None, sums, shape)
-            });
-            low = full;
-        }
         let full = full_end(e, low, high, reach);
-        let sums = e.for_loop((low, full, step), &sums, |e, start, sums| {
-            self.accumulate(e, point, (&[start], lanes), None, sums, shape)
+        let first = e.op(Pointwise::Add, low, lanes);
+        let initial = self.initial(e, shape, Some(first));
+        let sums = e.for_loop((low, full, step), &initial.concat(), |e, start, sums| {
+            self.accumulate(e, point, (start, lanes), None, sums, shape)
         });
         let rest = e.op(Pointwise::Lt, full, high);
         e.if_then(rest, &sums, |e| {
             let index = e.op(Pointwise::Add, full, lanes);
             let mask = e.op(Pointwise::Lt, index, high);
-            self.accumulate(e, point, (&[full], lanes), Some(mask), &sums, shape)
+            self.accumulate(e, point, (full, lanes), Some(mask), &sums, shape)
         })
     }
 
@@ -368,28 +351,22 @@ impl Visit<'_> {
         placed.collect()
     }
 
-    /// The tiles of terms at `starts` appended in order, all of them read first.
     pub(super) fn accumulate(
         &self,
         e: &mut Emitter,
         outer: &Point,
-        (starts, lanes): (&[Value], Value),
+        (start, lanes): (Value, Value),
         mask: Option<Value>,
         sums: &[Value],
         shape: &[u32],
     ) -> Vec<Value> {
-        let mut tiles = Vec::with_capacity(starts.len());
-        for &start in starts {
-            let mut inner = self.at(e, outer, (start, lanes), mask);
-            let index = e.op(Pointwise::Add, start, lanes);
-            tiles.push(self.operands(e, &mut inner, index, shape));
-            self.write(e, &mut inner);
-        }
-        let folds: Vec<_> = self.folds.iter().map(|&i| self.body.folds[i].kind).collect();
-        let append_tile = |e: &mut Emitter, sums: Vec<Carried>, tile: &[Carried]| -> Vec<Carried> {
-            folds.iter().zip(sums.iter().zip(tile)).map(|(&kind, (s, x))| append(&mut e.b, kind, s, x)).collect()
-        };
-        tiles.iter().fold(self.split(sums), |sums, tile| append_tile(e, sums, tile)).into_iter().flatten().collect()
+        let mut inner = self.at(e, outer, (start, lanes), mask);
+        let index = e.op(Pointwise::Add, start, lanes);
+        let operands = self.operands(e, &mut inner, index, shape);
+        self.write(e, &mut inner);
+        let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
+        let sums = self.split(sums);
+        folds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (s, x))| append(&mut e.b, kind, s, x)).collect()
     }
 
     /// What changes nothing, as tiles of `shape`.  Where lanes visit their terms in order, `first` is each one's first:
