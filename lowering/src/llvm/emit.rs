@@ -121,8 +121,8 @@ pub trait Emit<'c> {
         None
     }
 
-    /// The reciprocal of the square root of an f32 to a unit in the last place, or so near that what a
-    /// [root](super::root) makes of it is right, if it comes cheap and a root does not.
+    /// The reciprocal of the square root of an f32, near enough for one step from it to round the root correctly, if it
+    /// comes cheap and a root does not.
     fn approximate_inverse_root(&self, _ir: &Ir<'c>, _x: Any<'c>) -> Option<Any<'c>> {
         None
     }

@@ -1,6 +1,5 @@
 //! Every pointwise operation, one row each: what it takes, what it means, how it becomes machine code.
 
-use super::expander::{Expander, Term};
 use super::math;
 use crate::dtype::{Class, DType};
 
@@ -10,7 +9,7 @@ pub enum Lower {
     /// Each target has an instruction, or a short exact sequence, for it.
     Native,
     /// Rewritten into native rows before code generation; 16-bit floats are widened first.
-    Expand(fn(&mut dyn Expander, &[Term]) -> Term),
+    Expand(math::Expansion),
 }
 
 /// Which element types the operands may have.

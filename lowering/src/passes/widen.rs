@@ -1,12 +1,13 @@
-//! Computes f16 and bf16 rows in f32 and rounds each result.  Moves of bits stay as they are.
+//! Computes f16 and bf16 rows in f32 and rounds each result; some are expanded right here, to what the rounding leaves of
+//! them.  Moves of bits stay as they are.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::Pass;
-use super::rewrite::{Replacement, Rewriter, rewrite};
+use super::rewrite::{Replacement, Rewriter, rewrite, term, value};
 use crate::dtype::DType;
-use crate::op::Pointwise;
 use crate::op::pointwise::Gives;
+use crate::op::{Pointwise, Term, math};
 use crate::tile::{Inst, Op, Program, Type, Value};
 
 /// Computes 16-bit floats in f32.
@@ -36,7 +37,13 @@ fn wide_row(rewriter: &mut Rewriter<'_>, op: Pointwise, args: &[Value], narrow: 
     if op.row().gives == Gives::Bool {
         return rewriter.push(Op::Map(op), &args, wide.with(DType::Bool));
     }
-    let result = rewriter.push(Op::Map(op), &args, wide);
+    let result = match math::on_small_floats(op) {
+        Some(expansion) => {
+            let args: SmallVec<[Term; 4]> = args.into_iter().map(term).collect();
+            value(expansion(&mut rewriter.on(wide.shape), &args))
+        }
+        None => rewriter.push(Op::Map(op), &args, wide),
+    };
     rewriter.push(cast, &[result], narrow.clone())
 }
 

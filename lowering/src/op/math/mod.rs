@@ -21,6 +21,7 @@ mod reduction;
 pub mod reference;
 mod remainder;
 mod simple;
+mod small;
 mod trigonometric;
 
 pub use error_function::erf;
@@ -35,7 +36,18 @@ pub use remainder::remainder;
 pub use simple::{is_inf, is_nan, recip, sign};
 pub use trigonometric::{cos, sin, tan};
 
-use super::{Expander, Term};
+use super::{Expander, Pointwise, Term};
+
+/// An expansion into native rows.
+pub type Expansion = fn(&mut dyn Expander, &[Term]) -> Term;
+
+/// What a row becomes on f16 and bf16, widened to f32 and about to be rounded, where that is less than on f32.
+pub fn on_small_floats(op: Pointwise) -> Option<Expansion> {
+    match op {
+        Pointwise::Sigmoid => Some(small::sigmoid),
+        _ => None,
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ mod floats;
 mod ints;
 
 use super::pointwise::{Gives, Lower};
-use super::{Expander, Pointwise, Term};
+use super::{Expander, Pointwise, Term, math};
 use crate::dtype::{Class, DType};
 
 pub use convert::cast;
@@ -37,7 +37,11 @@ pub fn map(op: Pointwise, from: DType, to: DType, args: &[&[u64]]) -> Vec<u64> {
             if row.gives == Gives::Bool {
                 return map(op, from.compute(), to, &wide);
             }
-            each(&map(op, from.compute(), from.compute(), &wide), |x| cast(from.compute(), from, x))
+            let result = match math::on_small_floats(op) {
+                Some(expansion) => expand(expansion, from.compute(), &wide),
+                None => map(op, from.compute(), from.compute(), &wide),
+            };
+            each(&result, |x| cast(from.compute(), from, x))
         }
         (_, Lower::Expand(expansion)) => expand(expansion, from, args),
         _ => match (from, from.class()) {
