@@ -79,7 +79,7 @@ pub struct Causal {
 pub fn find(graph: &Graph, options: &Options) -> FxHashMap<Node, Found> {
     let mut found: FxHashMap<Node, Found> = FxHashMap::default();
     // Strict numerics have one order for the terms of all products.
-    if !options.fuse || !options.grain.attends || options.gemm_from.is_none() {
+    if !options.fuse || options.grain.queries == 0 || options.gemm_from.is_none() {
         return found;
     }
     let candidates: Vec<Match> = graph.nodes.keys().filter_map(|node| matches(graph, node)).collect();

@@ -29,8 +29,9 @@ pub struct Grain {
     pub block_each: bool,
     /// Programs that share a row at least, where it has as many tiles.
     pub pieces: u32,
-    /// Whether attention is one kernel: tiles are multiplied by instructions of their own.
-    pub attends: bool,
+    /// Queries of an attention that a warp keeps, at least 16, where their rows are narrow; 0 where tiles are not multiplied
+    /// by instructions of their own, and an attention is no kernel.
+    pub queries: u32,
     /// Whether a product's tail runs on the threads that compute the product, each on its part.
     pub finishes: bool,
 }
@@ -51,7 +52,7 @@ impl Grain {
             block: 64,
             block_each: false,
             pieces: 1,
-            attends: false,
+            queries: 0,
             finishes: true,
         }
     }
@@ -72,7 +73,7 @@ impl Grain {
             block: 64,
             block_each: true,
             pieces: 1,
-            attends: true,
+            queries: 32,
             finishes: false,
         }
     }

@@ -22,10 +22,10 @@ use smallvec::smallvec;
 /// Warps of a program, which share the keys and values that it reads.
 const WARPS: u32 = 4;
 
-/// Queries of a tile: where rows are narrow, and where they are wide, whose sums fill the registers.
-const QUERIES: [u32; 2] = [128, 64];
+/// Fewest queries of a warp, which an instruction multiplies at once.
+const LEAST: u32 = 16;
 
-/// Widest row of which a tile has the greater number of queries.
+/// Widest row of which a warp keeps so many queries as it can; of wider ones the sums take twice the registers.
 const NARROW: u32 = 64;
 
 /// Keys of a block.
@@ -49,7 +49,8 @@ pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, inde
     let down = Side::new(&mut e, axes, rows);
     let across = Side::new(&mut e, axes, columns);
     let [width, values] = [(width, width_axis), (values, values_axis)].map(|(n, axis)| Row::new(&mut e, n, axis));
-    let tile = QUERIES[usize::from(width.padded.max(values.padded) > NARROW)];
+    let is_wide = width.padded.max(values.padded) > NARROW;
+    let tile = WARPS * if is_wide { LEAST.max(grain.queries / 2) } else { grain.queries };
     let tiles = queries.div_ceil(tile.into());
     let last = e.argument(tiles as i64 - 1, 1);
     let members: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
