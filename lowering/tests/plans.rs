@@ -100,8 +100,8 @@ fn scatters_outside_are_reported_and_write_nothing() {
     }
 }
 
-fn planned(graph: &Graph, inputs: &[Array], programs: u32) -> (String, Array) {
-    let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(programs) };
+fn planned(graph: &Graph, inputs: &[Array], grain: Grain) -> (String, Array) {
+    let options = Options { fuse: true, gemm_from: None, grain };
     let data = inputs.iter().map(|x| InputData {
         layout: Layout::contiguous(&x.dims),
         buffer_len: x.bits.len() as u64,
@@ -137,7 +137,7 @@ fn transposed_operands_are_read_in_tiles_of_two_axes() {
             let small =
                 |dims: &[u64], k: usize| Array::from_fn(dtype, dims, |i| number::from_f64(dtype, (i * k % 11) as f64));
             let inputs = [small(dims, 3), small(&to, 5), small(&to[to.len() - 1..], 7)];
-            let (text, got) = planned(&graph, &inputs, 3);
+            let (text, got) = planned(&graph, &inputs, Grain::of_vectors(3));
             assert!(text.contains("16x16"), "{dims:?} {perm:?}\n{text}");
             assert_eq!(got, oracle::run(&graph, &inputs, &[]).unwrap()[0], "{dtype} {dims:?} {perm:?}");
         }
@@ -170,13 +170,17 @@ fn prefixes_are_the_same_in_any_number_of_programs() {
                 let term = |i: usize| if along { i % n as usize } else { i / 3 };
                 let place = |i: usize| if along { i } else { i * 3 };
                 let x = Array::from_fn(dtype, &dims, |i| row.bits[term(i)]);
-                for programs in [3, 16] {
-                    let (_, got) = planned(&graph, std::slice::from_ref(&x), programs);
+                for grain in [Grain::of_vectors(3), Grain::of_vectors(16), Grain::of_threads(16)] {
+                    let (_, got) = planned(&graph, std::slice::from_ref(&x), grain);
                     results.push((0..n as usize).map(|i| got.bits[place(i)]).collect());
                 }
                 if !dtype.is_float() {
                     let want = oracle::run(&graph, std::slice::from_ref(&x), &[]).unwrap().swap_remove(0);
-                    assert_eq!(planned(&graph, std::slice::from_ref(&x), 16).1, want, "{kind:?} {dtype} {n}");
+                    assert_eq!(
+                        planned(&graph, std::slice::from_ref(&x), Grain::of_vectors(16)).1,
+                        want,
+                        "{kind:?} {dtype} {n}"
+                    );
                 }
             }
             let nan = |bits: u64| dtype.is_float() && number::to_f64(dtype, bits).is_nan();
@@ -197,7 +201,7 @@ fn ones_after_a_great_number_count() {
     let scanned = graph.scan(Reduction::Sum, x, 0);
     graph.outputs = vec![scanned];
     let x = Array::from_fn(DType::F32, &[n], |i| if i == 0 { 1e8f32 } else { 1.0 }.to_bits().into());
-    let (_, got) = planned(&graph, &[x], 16);
+    let (_, got) = planned(&graph, &[x], Grain::of_vectors(16));
     for i in 0..n as usize {
         assert_eq!(got.float(i), f64::from((100_000_000 + i) as f32), "{i}");
     }

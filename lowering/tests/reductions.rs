@@ -52,13 +52,14 @@ fn same(a: &Array, b: &Array) -> bool {
     (0..a.bits.len()).all(|i| a.bits[i] == b.bits[i] || nan(a, i) && nan(b, i)) && a.bits.len() == b.bits.len()
 }
 
-fn reduced(kind: Reduction, x: &Array, axis: usize) -> (Array, Array) {
+fn reduced(kind: Reduction, x: &Array, axis: usize, grain: Grain) -> (Array, Array) {
     let mut graph = Graph::new();
     let input = graph.input(x.dtype, &x.dims);
     let out = if kind.is_arg() { DType::I64 } else { x.dtype };
     let y = graph.reduce(kind, input, &[axis], out);
     graph.outputs.push(y);
-    let got = execute::run(&graph, (std::slice::from_ref(x), &[]), &OPTIONS, true).unwrap();
+    let options = Options { grain, ..OPTIONS };
+    let got = execute::run(&graph, (std::slice::from_ref(x), &[]), &options, true).unwrap();
     let truth = oracle::run(&graph, std::slice::from_ref(x), &[]).unwrap();
     (got[0].clone(), truth[0].clone())
 }
@@ -70,8 +71,11 @@ fn rows_and_columns_are_reduced_by_one_tree() {
         for kind in kinds {
             for special in [false, true] {
                 let x = terms(DType::F32, rows, length, special && kind != Reduction::Prod);
-                let ((along, truth), (across, _)) = (reduced(kind, &x, 1), reduced(kind, &transposed(&x), 0));
-                assert!(same(&along, &across), "{kind:?} of {rows} rows of {length}");
+                let (along, truth) = reduced(kind, &x, 1, OPTIONS.grain);
+                for grain in [OPTIONS.grain, Grain::of_threads(100)] {
+                    let (across, _) = reduced(kind, &transposed(&x), 0, grain);
+                    assert!(same(&along, &across), "{kind:?} of {rows} rows of {length}");
+                }
                 let exact = !matches!(kind, Reduction::Sum | Reduction::Prod);
                 assert!(!exact || same(&along, &truth), "{kind:?} of {rows} rows of {length}: {along:?} {truth:?}");
             }
@@ -85,7 +89,7 @@ fn extremes_of_every_float_type_are_exact() {
         for kind in [Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin] {
             let x = terms(dtype, 9, 77, true);
             for (x, axis) in [(x.clone(), 1), (transposed(&x), 0)] {
-                let (got, truth) = reduced(kind, &x, axis);
+                let (got, truth) = reduced(kind, &x, axis, OPTIONS.grain);
                 assert!(same(&got, &truth), "{kind:?} of {dtype}: {got:?} {truth:?}");
             }
         }

@@ -27,6 +27,8 @@ pub struct Grain {
     /// Whether every such block is a program of its own: programs start in order, so that those that run at one time touch
     /// memory close together.
     pub block_each: bool,
+    /// Terms from which on several programs share the prefixes of a row, where there are few rows.
+    pub shared: u64,
     /// Programs that share a row at least, where it has as many tiles.
     pub pieces: u32,
     /// Queries of an attention that a warp keeps, at least 16, where their rows are narrow; 0 where tiles are not multiplied
@@ -51,6 +53,7 @@ impl Grain {
             side: (16, 16, 64),
             block: 64,
             block_each: false,
+            shared: 16 << 10,
             pieces: 1,
             queries: 0,
             finishes: true,
@@ -72,6 +75,7 @@ impl Grain {
             side: (32, 64, 128),
             block: 64,
             block_each: true,
+            shared: 2 << 10,
             pieces: 1,
             queries: 32,
             finishes: false,

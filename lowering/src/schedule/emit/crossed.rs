@@ -17,9 +17,6 @@ use crate::graph::Graph;
 use crate::op::Pointwise;
 use crate::tile::Value;
 
-/// Extent of a tile of prefixes along either axis.
-pub const SIDE: u32 = 16;
-
 /// The axis, other than the last one, along which most bytes that vary along the last lie side by side.  Strides decide,
 /// as far as the class knows them; an axis as short as a window's is not worth a side of a tile.
 pub fn axis(graph: &Graph, body: &Body) -> Option<usize> {

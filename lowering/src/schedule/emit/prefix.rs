@@ -6,8 +6,8 @@
 //!
 //! Sums of floats carry along what their additions lose: else ones after a great number would count for nothing.
 //!
-//! Lanes lie across rows (or across chunks).  Where the terms of a row lie side by side, tiles of [`SIDE`] × [`SIDE`]
-//! are read along the rows and turned in registers.
+//! Lanes lie across rows (or across chunks).  Where the terms of a row lie side by side, square tiles are read along the
+//! rows and turned in registers.
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Ex, Exprs};
@@ -18,7 +18,6 @@ use super::super::simplify::CHUNK;
 use super::columns::{columns, side_by_side};
 use super::combine::{combine, neutral};
 use super::context::Emitter;
-use super::crossed::SIDE;
 use super::point::Point;
 use super::walk::{self, OWN_ROW, Tiles, divide, full_end, indices, share};
 use super::{Emitted, Passes, TILE, WINDOW};
@@ -26,9 +25,6 @@ use crate::DType;
 use crate::graph::{Graph, Node, Reduction};
 use crate::op::Pointwise;
 use crate::tile::{Builder, Param, Value};
-
-/// A row of at least this many terms is divided among programs where there are few rows.
-const WORTH_SHARING: u64 = 16 * CHUNK;
 
 /// A prefix to be written.
 struct Prefix<'a> {
@@ -42,6 +38,8 @@ struct Prefix<'a> {
     index: DType,
     /// Whether tiles are turned.
     turned: bool,
+    /// Extent of such tiles along either axis.
+    side: u32,
 }
 
 /// Which states are carried along the terms.
@@ -71,13 +69,16 @@ pub fn emit(
     let terms = step.map_or(1, |axis| axes[axis].extent);
     let rows: u64 = axes.iter().filter(|a| !a.reduced).map(|a| a.extent).product();
     let along = step.is_some_and(|axis| looped.at.coefficient(axis as Axis) == 1);
-    let shared = terms >= WORTH_SHARING && rows.div_ceil(SIDE.into()) * 4 <= grain.programs.into();
+    let dtype = graph.dtype(node);
+    // A lane holds a whole row of a tile.
+    let bytes = dtype.compute().bytes().max(4);
+    let side = (grain.side(bytes) * 4 / bytes as u32).max(16);
+    let shared = terms >= grain.shared && rows.div_ceil(side.into()) * 4 <= grain.programs.into();
     let turned = along && terms > WINDOW || shared;
     if shared && let Some(axis) = step {
         divide_terms(&mut looped, axis);
     }
-    let dtype = graph.dtype(node);
-    let prefix = Prefix { graph, node, looped: &looped, x, kind, dtype, grain, index, turned };
+    let prefix = Prefix { graph, node, looped: &looped, x, kind, dtype, grain, index, turned, side };
     match shared {
         true => prefix.shared(rows, terms),
         false => Passes::from(prefix.whole(step, terms)),
@@ -111,7 +112,7 @@ impl Prefix<'_> {
     fn whole(&self, step: Option<usize>, terms: u64) -> Emitted {
         let axes = &self.looped.domain.axes;
         let tiles = match self.turned {
-            true => Tiles { lanes: SIDE, leading: true, weight: terms * 2, grain: self.grain, own_row: u64::MAX },
+            true => Tiles { lanes: self.side, leading: true, weight: terms * 2, grain: self.grain, own_row: u64::MAX },
             false => Tiles { lanes: TILE, leading: false, weight: terms * 2, grain: self.grain, own_row: OWN_ROW },
         };
         let mut e = self.emitter("prefix", tiles);
@@ -161,19 +162,19 @@ impl Prefix<'_> {
     /// `terms` terms of the chunks `first … first + count − 1` of each row.
     fn pass(&self, (rows, chunks): (u64, u64), (first, count): (u64, u64), terms: u64, carry: Carry) -> Emitted {
         let axes = &self.looped.domain.axes;
-        let tiles = Tiles { lanes: SIDE, leading: true, weight: 1, grain: self.grain, own_row: 1 };
+        let tiles = Tiles { lanes: self.side, leading: true, weight: 1, grain: self.grain, own_row: 1 };
         let mut e = self.emitter(if carry == Carry::Chunk { "chunks" } else { "prefix" }, tiles);
         if carry == Carry::Prefix {
             e.buffer(self.node, true);
         }
         let scratch = self.scratch(&mut e, carry == Carry::Chunk);
-        let units = (rows * count).div_ceil(SIDE.into());
-        let each = share(units, u64::from(SIDE) * terms * 2, self.grain);
+        let units = (rows * count).div_ceil(self.side.into());
+        let each = share(units, u64::from(self.side) * terms * 2, self.grain);
         let outer = axes.len() - 2;
         let divisors: Vec<Value> = axes[..outer].iter().skip(1).map(|a| e.argument(a.extent as i64, 1)).collect();
         let [first, count, chunks, terms, total] =
             [first, count, chunks, terms, rows * count].map(|n| e.argument(n as i64, 1));
-        let span = e.argument((each * u64::from(SIDE)) as i64, SIDE);
+        let span = e.argument((each * u64::from(self.side)) as i64, self.side);
         let (low, high) = walk::span(&mut e, span, total);
         let mut body = |e: &mut Emitter, number: Value, mask: Option<Value>| {
             let mut point = Point::new(axes.len(), 0);
@@ -190,7 +191,7 @@ impl Prefix<'_> {
             let zero = e.int(0);
             let start: Vec<Value> = match carry {
                 Carry::Prefix => scratch.iter().map(|&p| self.load_state(e, p, place, mask)).collect(),
-                _ => self.start(e, &[SIDE]),
+                _ => self.start(e, &[self.side]),
             };
             let end = self.walk(e, &point, Some(outer + 1), (zero, terms), &start, carry);
             if carry == Carry::Chunk {
@@ -212,7 +213,7 @@ impl Prefix<'_> {
                 e.b.load_masked(param, place, mask, zero)
             }
         };
-        e.b.reshape(state, &[SIDE])
+        e.b.reshape(state, &[self.side])
     }
 
     /// Replaces the states of the chunks by what each chunk starts from.
@@ -265,16 +266,16 @@ impl Prefix<'_> {
             });
         }
         let Some(axis) = step else { unreachable!("turned tiles have two axes") };
-        let side = e.int(SIDE.into());
-        let full = full_end(e, low, high, SIDE);
+        let side = e.int(self.side.into());
+        let full = full_end(e, low, high, self.side);
         let states = e.for_loop((low, full, side), states, |e, at, states| {
             let mut inner = e.inside(point);
-            let index = indices(e, at, SIDE, 1);
+            let index = indices(e, at, self.side, 1);
             inner.axes[axis] = Some(index);
             inner.walked_run = Some(index);
             let x = e.value(self.x, &mut inner);
             let x = e.b.cast(x, self.dtype.compute());
-            let x = e.b.broadcast(x, &[SIDE, SIDE]);
+            let x = e.b.broadcast(x, &[self.side, self.side]);
             let x = e.b.trans(x, &[1, 0]);
             let mut states = states.to_vec();
             let mut prefixes = Vec::new();
@@ -295,8 +296,8 @@ impl Prefix<'_> {
             inner.axes[axis] = Some(k);
             inner.walked_run = Some(k);
             let x = e.value(self.x, &mut inner);
-            let x = e.b.broadcast(x, &[1, SIDE]);
-            let x = e.b.reshape(x, &[SIDE]);
+            let x = e.b.broadcast(x, &[1, self.side]);
+            let x = e.b.reshape(x, &[self.side]);
             let (prefix, next) = self.term(&mut e.b, x, states, carry);
             let prefix = prefix.map(|p| e.b.expand_dims(p, 0));
             self.store(e, prefix, &mut inner);
