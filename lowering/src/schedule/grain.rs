@@ -96,6 +96,11 @@ impl Grain {
         Grain { programs, ..self }
     }
 
+    /// The same cut for a machine whose warps keep so many queries of an attention.
+    pub fn with_queries(self, queries: u32) -> Grain {
+        Grain { queries, ..self }
+    }
+
     /// Elements of a tile whose lanes follow one axis, its widest elements having that many bytes.
     pub fn tile(&self, bytes: usize) -> u32 {
         let (least, most, total) = self.tile;
