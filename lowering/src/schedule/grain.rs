@@ -109,10 +109,12 @@ impl Grain {
     }
 
     /// Rows and columns of a tile that is reduced along its columns, a point's operands having that many bytes: of at most
-    /// `rows` rows, and of 1024 elements, for a lane of 32 adds to as many sums as its registers hold beside what it reads.
-    pub fn across(&self, bytes: usize, rows: u32) -> Option<[u32; 2]> {
+    /// `rows` rows, and for all `sums` of 1024 elements, for a lane of 32 adds to as many sums as its registers hold beside
+    /// what it reads.
+    pub fn across(&self, bytes: usize, rows: u32, sums: usize) -> Option<[u32; 2]> {
         let columns = (self.across? / bytes.max(1) as u32).clamp(16, 1024);
         let columns = 1 << columns.ilog2();
-        Some([(1024 / columns).min(rows), columns])
+        let height = 1024 / columns / sums.next_power_of_two() as u32;
+        (height > 1).then_some([height.min(rows), columns])
     }
 }

@@ -115,9 +115,9 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
         true => {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
             let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
-            // Tiles of all lanes are for one reduction: several would not fit the registers side by side.
-            let whole = grain.across(widest(graph, body), LANES as u32).filter(|_| body.folds.len() == 1);
-            let [height, width] = whole.unwrap_or([across::POINTS / width, width]);
+            let sums = body.folds.iter().map(|f| if f.kind.is_arg() { 2 } else { 1 }).sum();
+            let tile = grain.across(widest(graph, body), LANES as u32, sums);
+            let [height, width] = tile.unwrap_or([across::POINTS / width, width]);
             Lanes::Across(Across { height, width, unrolled: false })
         }
         false => Lanes::Along,
