@@ -100,11 +100,13 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
     let axes = &body.domain.axes;
     let last = |reduced: bool| axes.iter().rposition(|a| a.reduced == reduced).map(|i| i as Axis);
     let (along, across) = (last(true), last(false));
+    // What is read once for all terms does not count.
+    let reduced = axes.iter().enumerate().filter(|(_, a)| a.reduced).fold(0, |set, (i, _)| set | 1u128 << i);
     // Bytes per point that lie side by side along an axis.
     let beside = |axis: Option<Axis>| -> u64 {
         let Some(axis) = axis else { return 0 };
         let loads = body.exprs.list.values().filter_map(|d| match &d.expr {
-            Expr::Load { node, at, .. } => Some((*node, at)),
+            Expr::Load { node, at, .. } if body.exprs.followed(at) & reduced != 0 => Some((*node, at)),
             _ => None,
         });
         let stores = body.stores.iter().filter(|s| s.full).map(|s| (s.node, &s.at));
