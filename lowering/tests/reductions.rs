@@ -3,7 +3,7 @@
 use kiln_lowering::DType;
 use kiln_lowering::graph::array::Array;
 use kiln_lowering::graph::oracle;
-use kiln_lowering::graph::{Graph, Node, Reduction};
+use kiln_lowering::graph::{Graph, Index, Node, Reduction, Update};
 use kiln_lowering::op::Pointwise;
 use kiln_lowering::schedule::{Grain, InputData, Layout, Options, Step, execute, plan};
 
@@ -198,5 +198,32 @@ fn shared_searches_find_the_first() {
                 assert_eq!(got.bits, wanted, "{kind:?} of {rows} rows of {n}, axis {axis}");
             }
         }
+    }
+}
+
+/// Programs that share out the places that indices lead to add there in the order of the indices.
+#[test]
+fn shared_scatters_keep_the_order() {
+    let (rows, places, columns) = (700, 50, 70);
+    for update in [Update::Add, Update::Assign] {
+        let mut graph = Graph::new();
+        let data = graph.input(DType::F32, &[places, columns]);
+        let index = graph.input(DType::I32, &[rows]);
+        let values = graph.input(DType::F32, &[rows, columns]);
+        let y = graph.scatter(Index::Positions, update, data, 0, index, values);
+        graph.outputs.push(y);
+        let at: Vec<u64> = (0..rows).map(|i| i * i % 41).collect();
+        let inputs = [
+            terms(DType::F32, places, columns, false),
+            Array::new(DType::I32, &[rows], at),
+            terms(DType::F32, rows, columns, false),
+        ];
+        let run = |grain| execute::run(&graph, (&inputs, &[]), &Options { grain, ..OPTIONS }, false).unwrap();
+        let (shared, alone) = (run(Grain::of_threads(8000)), run(OPTIONS.grain));
+        assert!(same(&shared[0], &alone[0]), "{update:?}");
+        let mut far = inputs.clone();
+        far[1].bits[699] = places;
+        let options = Options { grain: Grain::of_threads(8000), ..OPTIONS };
+        assert!(execute::run(&graph, (&far, &[]), &options, false).is_err());
     }
 }

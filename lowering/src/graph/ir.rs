@@ -117,6 +117,20 @@ pub enum Update {
     Or,
 }
 
+impl Update {
+    /// The row that combines what is there with what comes, unless that replaces it.
+    pub const fn row(self) -> Option<Pointwise> {
+        match self {
+            Update::Assign => None,
+            Update::Add => Some(Pointwise::Add),
+            Update::Mul => Some(Pointwise::Mul),
+            Update::Min => Some(Pointwise::Min),
+            Update::Max => Some(Pointwise::Max),
+            Update::Or => Some(Pointwise::Or),
+        }
+    }
+}
+
 /// How indices address an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Index {

@@ -113,4 +113,12 @@ impl Grain {
         let (least, most, total) = self.side;
         (1 << (total / bytes.max(1) as u32).max(1).ilog2()).clamp(least, most)
     }
+
+    /// Rows and columns of a tile that is reduced along its columns to so many sums a column: the more there are, the fewer
+    /// rows, so that they fit the registers beside what is read.
+    pub fn across(&self, sums: usize) -> Option<[u32; 2]> {
+        let [rows, columns] = self.across?;
+        let rows = rows / sums.next_power_of_two() as u32;
+        (rows > 1).then_some([rows, columns])
+    }
 }

@@ -3,6 +3,7 @@
 pub mod affine;
 pub mod assemble;
 pub mod attention;
+mod chosen;
 pub mod emit;
 pub mod epilogue;
 pub mod execute;

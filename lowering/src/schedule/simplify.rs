@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::attention;
+use super::chosen::chosen;
 use super::parts;
 use super::plan::Options;
 use super::vectors::{self, vector};
@@ -107,6 +108,7 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
                 out.nodes.push(NodeData { args: factors, ..data })
             }
             Op::Scatter(..) if out.nodes[data.args[2]].is_empty() => data.args[0],
+            Op::Scatter(..) if let Some(chosen) = chosen(&mut out, &data) => chosen,
             _ => out.nodes.push(data),
         };
         new.insert(node, made);

@@ -99,11 +99,13 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
     let axes = &body.domain.axes;
     let last = |reduced: bool| axes.iter().rposition(|a| a.reduced == reduced).map(|i| i as Axis);
     let (along, across) = (last(true), last(false));
+    // What is read once for all terms does not count.
+    let reduced = axes.iter().enumerate().filter(|(_, a)| a.reduced).fold(0, |set, (i, _)| set | 1u128 << i);
     // Bytes per point that lie side by side along an axis.
     let beside = |axis: Option<Axis>| -> u64 {
         let Some(axis) = axis else { return 0 };
         let loads = body.exprs.list.values().filter_map(|d| match &d.expr {
-            Expr::Load { node, at, .. } => Some((*node, at)),
+            Expr::Load { node, at, .. } if body.exprs.followed(at) & reduced != 0 => Some((*node, at)),
             _ => None,
         });
         let stores = body.stores.iter().filter(|s| s.full).map(|s| (s.node, &s.at));
@@ -114,9 +116,8 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
         true => {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
             let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
-            // Tiles of all lanes are for one reduction: several would not fit the registers side by side.
-            let whole = grain.across.filter(|_| body.folds.len() == 1);
-            let [height, width] = whole.unwrap_or([across::POINTS / width, width]);
+            let sums = body.folds.iter().map(|f| if f.kind.is_arg() { 2 } else { 1 }).sum();
+            let [height, width] = grain.across(sums).unwrap_or([across::POINTS / width, width]);
             Lanes::Across(Across { height, width, unrolled: false })
         }
         false => Lanes::Along,

@@ -18,6 +18,7 @@ pub mod prefix;
 pub mod product;
 pub mod random;
 pub mod reduce;
+pub mod scatter;
 pub mod value;
 pub mod walk;
 

@@ -74,7 +74,12 @@ pub fn program(e: &mut Emitter, axis: u8) -> Value {
 
 /// The numbers below `total` that this program takes: `span` of them, or what is left.
 pub fn span(e: &mut Emitter, span: Value, total: Value) -> (Value, Value) {
-    let id = program(e, 0);
+    span_along(e, 0, span, total)
+}
+
+/// Those that it takes by its number along another axis of the grid.
+pub fn span_along(e: &mut Emitter, axis: u8, span: Value, total: Value) -> (Value, Value) {
+    let id = program(e, axis);
     span_of(e, id, span, total)
 }
 
