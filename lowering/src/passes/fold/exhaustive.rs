@@ -111,3 +111,16 @@ fn one_conversion_after_another() {
         }
     }
 }
+
+#[test]
+fn quotients_of_negated_dividends() {
+    for &dtype in DType::ALL.iter().filter(|d| d.is_float()) {
+        for bits in elements(dtype) {
+            let quotient = program(dtype, |b, x| {
+                let (negated, by) = (b.map(Pointwise::Neg, &[x]), b.constant(dtype, bits));
+                b.map(Pointwise::Div, &[negated, by])
+            });
+            keeps(&quotient, dtype);
+        }
+    }
+}
