@@ -141,7 +141,8 @@ impl<'a> Assembler<'a> {
                 self.passes(passes, &self.rows(&[*root]));
             }
             Work::Attention { root, body } => {
-                self.launch(emit::attention::emit(graph, *root, body, options.grain, index), self.rows(&[*root]));
+                let result = (*root, &self.groups.places[root]);
+                self.launch(emit::attention::emit(graph, result, body, options.grain, index), self.rows(&[*root]));
             }
             Work::Gemm(node) => {
                 let gemm = self.gemm(*node);

@@ -12,7 +12,7 @@ use super::affine::Affine;
 use super::expr::{Ex, Expr, Exprs};
 use super::group::Domain;
 use super::operands::{operand, unwidened};
-use super::plan::{Layout, Options};
+use super::plan::Options;
 use super::trace::{Coords, Places, Stop, Tracer, address};
 use crate::dtype::DType;
 use crate::graph::{Graph, Movement, Node, NodeData, Op, Reduction};
@@ -54,10 +54,10 @@ pub struct Attention {
     pub scores: Ex,
     /// Where some keys are hidden from each query because they come later.
     pub causal: Option<Causal>,
-    /// Where the elements of `q`, `k` and `v` lie, and where those of the result go.
+    /// Where the elements of `q`, `k` and `v` lie.
     pub factors: [(Node, Affine); 3],
-    /// Where results go.
-    pub at: Affine,
+    /// The place of a result in its tensor; how that lies is decided by who reads it.
+    pub result: Coords,
     /// Element type of the factors.
     pub narrow: DType,
     /// Element type of `q·k`.
@@ -257,7 +257,7 @@ fn reduced(graph: &Graph, node: Node, kind: Reduction) -> Option<Node> {
 }
 
 /// Follows an attention's scores and its operands, which must lie in memory.
-pub fn trace(graph: &Graph, places: &Places, root: Node, found: &Found) -> Result<Attention, Stop> {
+pub fn trace(graph: &Graph, places: &Places, found: &Found) -> Result<Attention, Stop> {
     let [q, k] = [0, 1].map(|i| graph.nodes[found.product].args[i]);
     let v = graph.nodes[found.sum].args[1];
     for factor in [q, k, v] {
@@ -268,20 +268,14 @@ pub fn trace(graph: &Graph, places: &Places, root: Node, found: &Found) -> Resul
         graph.dims(found.product).iter().copied().chain([width, graph.dims(v)[rank - 1]]).collect();
     let mut domain = Domain::new(&dims, &[]);
     loop {
-        match trace_once(graph, places, &domain, &dims, (root, found)) {
+        match trace_once(graph, places, &domain, &dims, found) {
             Err(Stop::SplitAxis(axis, inner)) => domain.split(axis, inner),
             other => return other,
         }
     }
 }
 
-fn trace_once(
-    graph: &Graph,
-    places: &Places,
-    domain: &Domain,
-    dims: &[u64],
-    (root, found): (Node, &Found),
-) -> Result<Attention, Stop> {
+fn trace_once(graph: &Graph, places: &Places, domain: &Domain, dims: &[u64], found: &Found) -> Result<Attention, Stop> {
     let extents: Vec<u64> = domain.axes.iter().map(|a| a.extent).collect();
     let point = domain.point(dims, true);
     let batch = dims.len() - 4;
@@ -303,7 +297,6 @@ fn trace_once(
     tracer.own.insert(found.product, (at([queries, keys]), given));
     let scores = tracer.value(found.scores, &at([queries, keys]), &SmallVec::new())?;
     let causal = causal(&tracer.exprs, scores, [&point[batch + queries], &point[batch + keys]]);
-    let layout = places.get(&root).cloned().unwrap_or_else(|| Layout::contiguous(graph.dims(root)));
     Ok(Attention {
         domain: domain.clone(),
         extents: [dims[batch], dims[batch + 1], dims[batch + 2], dims[batch + 3]],
@@ -311,7 +304,7 @@ fn trace_once(
         scores,
         causal,
         factors,
-        at: address(&layout, &at([queries, values])),
+        result: at([queries, values]),
         narrow: found.narrow,
         product: graph.dtype(found.product),
         least: found.least,

@@ -1,6 +1,6 @@
 //! Attentions are one kernel each, and say what their rows say.
 
-use super::super::{Arg, Grain, InputData, Options, Plan, Step, execute, plan};
+use super::super::{Arg, Grain, InputData, Layout, Options, Plan, Step, execute, plan};
 use crate::DType;
 use crate::graph::{Array, Graph, Node, Reduction, oracle};
 use crate::op::Pointwise as P;
@@ -120,7 +120,7 @@ pub(crate) fn options() -> Options {
 
 pub(crate) fn planned(g: &Graph) -> Plan {
     let input = |data: &crate::graph::NodeData| InputData {
-        layout: super::Layout::contiguous(&data.dims),
+        layout: Layout::contiguous(&data.dims),
         buffer_len: data.len(),
         donated: false,
     };
@@ -198,4 +198,29 @@ fn lengths_are_arguments() {
         planned(&g).programs[0].to_string()
     };
     assert!(program(100, 130) == program(517, 547));
+}
+
+/// A product reads the heads of a result merged again: they are written so, and nobody copies them.
+#[test]
+fn results_lie_as_their_reader_wants_them() {
+    let mut g = attention(DType::Bf16, SIZES[0], Change::Causal);
+    let result = g.outputs[0];
+    let Sizes { batch, queries, values, .. } = SIZES[0];
+    let heads = g.permute(result, &[0, 2, 1, 3]);
+    let merged = g.reshape(heads, &[queries, batch * values]);
+    let weights = g.input(DType::Bf16, &[batch * values, 8]);
+    let y = g.contract(merged, weights);
+    g.outputs = vec![y];
+    let inputs = operands(&g);
+    let kinds = |step: &Step| match step {
+        Step::Launch { .. } => Some("launch"),
+        Step::Gemm(_) => Some("gemm"),
+        _ => None,
+    };
+    assert_eq!(planned(&g).steps.iter().filter_map(kinds).collect::<Vec<_>>(), ["launch", "gemm"], "{}", planned(&g));
+    let got = execute::run(&g, (&inputs, &[]), &options(), false).unwrap().remove(0);
+    let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
+    for (i, (got, want)) in got.floats().into_iter().zip(want.floats()).enumerate() {
+        assert!((got - want).abs() <= 0.06, "at {i}: {got}, wanted {want}");
+    }
 }

@@ -8,6 +8,8 @@
 use super::super::attention::{Attention, Causal};
 use super::super::expr::Ex;
 use super::super::grain::Grain;
+use super::super::plan::Layout;
+use super::super::trace::address;
 use super::Emitted;
 use super::context::Emitter;
 use super::point::Point;
@@ -31,15 +33,22 @@ const NARROW: u32 = 64;
 /// Keys of a block.
 const KEYS: u32 = 64;
 
-/// Writes the kernel of the attention whose result is `root`.
-pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, index: DType) -> Emitted {
+/// Writes the kernel of the attention whose result is `root`, which lies as `layout` says.
+pub fn emit(
+    graph: &Graph,
+    (root, layout): (Node, &Layout),
+    attention: &Attention,
+    grain: Grain,
+    index: DType,
+) -> Emitted {
+    let result_at = address(layout, &attention.result);
     let axes = &attention.domain.axes;
     let [queries, keys, width, values] = attention.extents;
     let (values_axis, width_axis) = (axes.len() - 1, axes.len() - 2);
     let columns = trailing(axes, width_axis, keys);
     let rows = trailing(axes, columns.start, queries);
     let batch = 0..rows.start;
-    let places: Vec<_> = attention.factors.iter().map(|f| &f.1).chain([&attention.at]).collect();
+    let places: Vec<_> = attention.factors.iter().map(|f| &f.1).chain([&result_at]).collect();
     let mut e = Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &places);
     e.b.warps(WARPS);
     attention.factors.iter().for_each(|f| {
@@ -93,7 +102,7 @@ pub fn emit(graph: &Graph, root: Node, attention: &Attention, grain: Grain, inde
     let result = e.b.cast(result, graph.dtype(root));
     let mut out = point.clone();
     out.axes[values_axis] = Some(values.places(&mut e, 0));
-    let at = e.place(&attention.at, &mut out);
+    let at = e.place(&result_at, &mut out);
     let mask = values.mask(&mut e, 0).map_or(inside, |mask| e.op(Pointwise::And, inside, mask));
     let buffer = e.buffer(root, true);
     e.b.store(buffer, at, result, Some(mask));

@@ -135,7 +135,7 @@ impl Former<'_> {
     fn try_place(&mut self, node: Node) -> Result<(), Stop> {
         let data = &self.graph.nodes[node];
         if let Some(found) = self.attentions.get(&node) {
-            let body = Box::new(attention::trace(&self.graph, &self.places, node, found)?);
+            let body = Box::new(attention::trace(&self.graph, &self.places, found)?);
             self.start(node, Work::Attention { root: node, body });
             return Ok(());
         }
