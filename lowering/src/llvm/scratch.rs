@@ -120,7 +120,7 @@ fn runs(layout: &Layout, bits: u32) -> impl Iterator<Item = (u32, Vec<u32>)> {
     let own = |bit: u32| layout.register.bases().iter().position(|&b| b == 1 << bit).map_or(0, |i| 1u32 << i);
     let inside: Vec<u32> = (0..bits).map(own).collect();
     let mask: u32 = inside.iter().sum();
-    let member = move |first: u32, i: u32| (0..bits).fold(first, |r, bit| r | (i >> bit & 1) * inside[bit as usize]);
+    let member = move |first: u32, i: u32| (0..bits).fold(first, |r, bit| r | ((i >> bit & 1) * inside[bit as usize]));
     let firsts = (0..layout.registers() as u32).filter(move |r| r & mask == 0);
     firsts.map(move |first| (first, (0..1 << bits).map(|i| member(first, i)).collect()))
 }
