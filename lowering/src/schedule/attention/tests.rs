@@ -200,6 +200,17 @@ fn lengths_are_arguments() {
     assert!(program(100, 130) == program(517, 547));
 }
 
+/// What asks for warps and for powers of two is printed and read again.
+#[test]
+fn its_text_is_the_program() {
+    let g = attention(DType::Bf16, SIZES[2], Change::Biased);
+    let text = planned(&g).programs[0].to_string();
+    assert!(text.contains(") warps 4 {") && text.contains("exp2_approx"), "{text}");
+    let again: crate::tile::Program = text.parse().unwrap();
+    assert_eq!(crate::tile::verify(&again), vec![]);
+    assert_eq!(again.to_string(), text);
+}
+
 /// A product reads the heads of a result merged again: they are written so, and nobody copies them.
 #[test]
 fn results_lie_as_their_reader_wants_them() {
