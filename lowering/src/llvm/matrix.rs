@@ -63,17 +63,9 @@ impl<'c> Lower<'_, 'c> {
     /// that.
     fn registers(&mut self, x: Value, layout: &Layout) -> Vec<Any<'c>> {
         let dtype = self.ty(x).dtype;
-        if let Some(exact) = self.before_rounding(x, layout) {
-            let pairs = exact.regs.chunks(2).map(|pair| match *pair {
-                [low, high] => {
-                    let word = self.emit.round_pair(self.ir, dtype, self.first(low), self.first(high))?;
-                    Some([0, 1].map(|which| self.half_of(dtype, word, which)))
-                }
-                _ => None,
-            });
-            if let Some(pairs) = pairs.collect::<Option<Vec<_>>>() {
-                return pairs.into_iter().flatten().collect();
-            }
+        let exact = self.before_rounding(x, layout);
+        if let Some(words) = exact.and_then(|exact| self.rounded_pairs(dtype, &exact.regs)) {
+            return words.into_iter().flat_map(|word| [0, 1].map(|which| self.half(dtype, word, which))).collect();
         }
         let tile = self.tile(x, layout);
         tile.regs.iter().map(|&reg| self.vector(layout, reg)).collect()

@@ -69,7 +69,7 @@ impl<'c> Lower<'_, 'c> {
             for i in 0..run {
                 let x = ir.extract(x, i / halves);
                 let x = match halves {
-                    2 => self.half(self.emit.word(ir, x), i % 2),
+                    2 => self.half(dtype, self.emit.word(ir, x), i % 2),
                     _ => self.as_register(dtype, x),
                 };
                 let x = match (wanted, other) {
@@ -84,17 +84,21 @@ impl<'c> Lower<'_, 'c> {
         Tile { regs, layout: offsets.layout.clone() }
     }
 
-    /// The low or the high half of a word.
-    fn half(&self, word: Any<'c>, which: u32) -> Any<'c> {
+    /// The 16-bit float in the low or the high half of a word, as registers hold it.
+    pub fn half(&self, dtype: DType, word: Any<'c>, which: u32) -> Any<'c> {
         let word = if which == 0 { word } else { self.ir.binary(I::LShr, word, self.ir.i32(16)) };
-        self.ir.convert(I::Trunc, word, self.ir.context.i16_type().into())
-    }
-
-    /// The 16-bit float in either half of a word, as registers hold it.
-    pub fn half_of(&self, dtype: DType, word: Any<'c>, which: u32) -> Any<'c> {
-        let half = self.half(word, which);
+        let half = self.ir.convert(I::Trunc, word, self.ir.context.i16_type().into());
         let ty = self.ir.scalar_type(dtype);
         if half.get_type() == ty { half } else { self.ir.bitcast(half, ty) }
+    }
+
+    /// Registers rounded to a type of 16 bits, two to a word, if the target does that at once.
+    pub fn rounded_pairs(&self, dtype: DType, exact: &[Reg<'c>]) -> Option<Vec<Any<'c>>> {
+        let pair = |pair: &[Reg<'c>]| match *pair {
+            [low, high] => self.emit.round_pair(self.ir, dtype, self.first(low), self.first(high)),
+            _ => None,
+        };
+        exact.chunks(2).map(pair).collect()
     }
 
     /// The f32 numbers that a value is the rounding of, where they are at hand.
@@ -115,11 +119,7 @@ impl<'c> Lower<'_, 'c> {
     ) {
         let ir = self.ir;
         for r in (0..offsets.regs.len()).step_by(run as usize) {
-            let pair = |i: usize| {
-                let [low, high] = [0, 1].map(|half| Some(self.first(exact?.regs[r + i + half])));
-                self.emit.round_pair(ir, dtype, low?, high?)
-            };
-            let pairs: Option<Vec<Any<'c>>> = (0..run as usize).step_by(2).map(pair).collect();
+            let pairs = exact.and_then(|exact| self.rounded_pairs(dtype, &exact.regs[r..][..run as usize]));
             let elements =
                 || (0..run as usize).map(|i| self.as_stored(dtype, self.first(value.regs[r + i]))).collect::<Vec<_>>();
             let parts = pairs.unwrap_or_else(elements);

@@ -85,10 +85,7 @@ impl<'c> Lower<'_, 'c> {
         let (ir, dtype) = (self.ir, pieces.dtype);
         let vector = ir.wide(ir.memory_type(dtype), 1 << pieces.bits);
         let elements = tile.layout.shape.iter().product::<u32>();
-        let base = self.emit.scratch(ir, dtype.bytes() as u32 * elements);
-        // Another instruction's elements may still be read there.
-        self.emit.barrier(ir);
-        let write = || {
+        let base = self.handed_over(thread, &tile.layout, dtype.bytes() as u32 * elements, |base| {
             let mut at = Places::new(self, thread, &tile.layout, pieces, base);
             for (first, members) in runs(&tile.layout, pieces.bits) {
                 let x = members.iter().zip(0..).fold(ir.poison(vector), |x, (&r, i)| {
@@ -96,12 +93,7 @@ impl<'c> Lower<'_, 'c> {
                 });
                 ir.store(at.of(first), x, PIECE);
             }
-        };
-        match self.is_first_copy(thread, &tile.layout) {
-            None => write(),
-            Some(first) => self.branch_effect(first, write, || {}),
-        }
-        self.emit.barrier(ir);
+        });
         let mut at = Places::new(self, thread, layout, pieces, base);
         let mut regs: Vec<Option<Reg<'c>>> = vec![None; layout.registers()];
         for (first, members) in runs(layout, pieces.bits) {

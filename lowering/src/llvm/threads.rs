@@ -6,7 +6,7 @@
 
 use inkwell::IntPredicate;
 use inkwell::types::BasicTypeEnum;
-use inkwell::values::InstructionOpcode as I;
+use inkwell::values::{InstructionOpcode as I, PointerValue};
 
 use super::emit::Thread;
 use super::ir::Any;
@@ -262,25 +262,36 @@ impl<'c> Lower<'_, 'c> {
         gap: u32,
         dtype: DType,
         convert: &dyn Fn(&Self, Any<'c>) -> Any<'c>,
-    ) -> inkwell::values::PointerValue<'c> {
+    ) -> PointerValue<'c> {
         let ir = self.ir;
         let rows: u32 = tile.layout.shape.iter().rev().skip(1).product();
         let elements = tile.layout.shape.iter().product::<u32>() + rows * gap;
-        let base = self.emit.scratch(ir, dtype.bytes() as u32 * elements);
-        // Another instruction's elements may still be read there.
-        self.emit.barrier(ir);
-        let write = || {
+        self.handed_over(thread, &tile.layout, dtype.bytes() as u32 * elements, |base| {
             for (r, &reg) in tile.regs.iter().enumerate() {
                 let x = self.as_stored(dtype, convert(self, self.first(reg)));
                 let at = self.in_scratch(&tile.layout, thread, r as u32, gap);
                 ir.store(self.emit.address(ir, base, dtype, at), x, dtype.bytes() as u32);
             }
-        };
-        match self.is_first_copy(thread, &tile.layout) {
-            None => write(),
-            Some(first) => self.branch_effect(first, write, || {}),
+        })
+    }
+
+    /// Scratch memory that `write` fills with a tile of that layout, once for each of its elements; all threads of the
+    /// program see it.
+    pub(super) fn handed_over(
+        &self,
+        thread: Thread<'c>,
+        layout: &Layout,
+        bytes: u32,
+        write: impl FnOnce(PointerValue<'c>),
+    ) -> PointerValue<'c> {
+        let base = self.emit.scratch(self.ir, bytes);
+        // Another instruction's elements may still be read there.
+        self.emit.barrier(self.ir);
+        match self.is_first_copy(thread, layout) {
+            None => write(base),
+            Some(first) => self.branch_effect(first, || write(base), || {}),
         }
-        self.emit.barrier(ir);
+        self.emit.barrier(self.ir);
         base
     }
 }
