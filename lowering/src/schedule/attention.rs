@@ -11,9 +11,10 @@ use smallvec::SmallVec;
 use super::affine::Affine;
 use super::expr::{Ex, Expr, Exprs};
 use super::group::Domain;
-use super::operands::{operand, unwidened};
+use super::operands::operand;
 use super::plan::Options;
 use super::trace::{Coords, Places, Stop, Tracer, address};
+use super::widen::unwidened;
 use crate::dtype::DType;
 use crate::graph::{Graph, Movement, Node, NodeData, Op, Reduction};
 use crate::op::Pointwise;
@@ -82,7 +83,7 @@ pub fn find(graph: &Graph, options: &Options) -> FxHashMap<Node, Found> {
     if !options.fuse || options.grain.queries == 0 || options.gemm_from.is_none() {
         return found;
     }
-    let candidates: Vec<Match> = graph.nodes.keys().filter_map(|node| matches(graph, node)).collect();
+    let candidates: Vec<Found> = graph.nodes.keys().filter_map(|node| matches(graph, node)).collect();
     if candidates.is_empty() {
         return found;
     }
@@ -91,16 +92,13 @@ pub fn find(graph: &Graph, options: &Options) -> FxHashMap<Node, Found> {
     found
 }
 
-/// The parts of an attention, not yet looked at from outside.
-struct Match {
-    sum: Node,
-    scores: Node,
-    product: Node,
-    least: Option<u64>,
-    narrow: DType,
+/// Whether one of these attentions computes a node, its result or on the way there.
+pub fn computes(attentions: &FxHashMap<Node, Found>, node: Node) -> bool {
+    attentions.contains_key(&node) || attentions.values().any(|found| found.inner.contains(&node))
 }
 
-fn matches(graph: &Graph, sum: Node) -> Option<Match> {
+/// The parts of an attention whose weighted sum is `sum`, not yet looked at from outside.
+fn matches(graph: &Graph, sum: Node) -> Option<Found> {
     let data = &graph.nodes[sum];
     let Op::Contract = data.op else { return None };
     let quotient = cast_of(graph, data.args[0]);
@@ -121,13 +119,13 @@ fn matches(graph: &Graph, sum: Node) -> Option<Match> {
     let widths = [dims(q)[0], dims(sum)[0]].iter().all(|n| WIDTHS.contains(n));
     let fits = f32s && summed == weights && largest == scores && same && sizes && widths;
     let halves = matches!(narrow, DType::F16 | DType::Bf16);
-    (fits && halves).then_some(Match { sum, scores, product, least, narrow })
+    (fits && halves).then(|| Found { product, scores, sum, least, narrow, inner: FxHashSet::default() })
 }
 
-impl Match {
-    /// The attention, if nobody looks inside.
+impl Found {
+    /// The attention with the node that it writes, if nobody looks inside.
     fn whole(self, graph: &Graph, readers: &FxHashMap<Node, Vec<Node>>) -> Option<(Node, Found)> {
-        let Match { sum, scores, product, least, narrow } = self;
+        let Found { product, sum, narrow, .. } = self;
         // A result that is rounded at once and read by nobody else is written rounded.
         let rounds = |&n: &Node| graph.dtype(n) == narrow && graph.nodes[n].op == Op::Map(Pointwise::Cast);
         let root = match readers.get(&sum).map(Vec::as_slice) {
@@ -135,10 +133,10 @@ impl Match {
             _ => sum,
         };
         // Between the product and the result lies what the kernel computes.
+        let before = ancestors(graph, root, product);
         let mut inner: FxHashSet<Node> = [product].into_iter().collect();
         for (node, data) in graph.nodes.iter() {
-            if node > product && node < root && data.args.iter().any(|a| inner.contains(a)) && leads(graph, node, root)
-            {
+            if before.contains(&node) && data.args.iter().any(|a| inner.contains(a)) {
                 inner.insert(node);
             }
         }
@@ -153,7 +151,7 @@ impl Match {
             matches!(op, Op::Map(_) | Op::Move(Movement::Expand) | Op::Reduce(..) | Op::Contract)
         };
         let whole = kernels == own && inner.iter().all(hidden) && inner.iter().all(pointwise);
-        whole.then_some((root, Found { product, scores, sum, least, narrow, inner }))
+        whole.then_some((root, Found { inner, ..self }))
     }
 }
 
@@ -173,17 +171,14 @@ fn readers(graph: &Graph) -> FxHashMap<Node, Vec<Node>> {
     readers
 }
 
-/// Whether `to` is computed from `from`.
-fn leads(graph: &Graph, from: Node, to: Node) -> bool {
-    let mut open = vec![to];
+/// The nodes behind `first` that `last` is computed from.
+fn ancestors(graph: &Graph, last: Node, first: Node) -> FxHashSet<Node> {
     let mut seen = FxHashSet::default();
+    let mut open = vec![last];
     while let Some(node) = open.pop() {
-        if node == from {
-            return true;
-        }
-        open.extend(graph.nodes[node].args.iter().copied().filter(|&arg| arg >= from && seen.insert(arg)));
+        open.extend(graph.nodes[node].args.iter().copied().filter(|&arg| arg > first && seen.insert(arg)));
     }
-    false
+    seen
 }
 
 /// The one product among the pointwise rows that `node` is computed by.
@@ -258,11 +253,7 @@ fn reduced(graph: &Graph, node: Node, kind: Reduction) -> Option<Node> {
 
 /// Follows an attention's scores and its operands, which must lie in memory.
 pub fn trace(graph: &Graph, places: &Places, found: &Found) -> Result<Attention, Stop> {
-    let [q, k] = [0, 1].map(|i| graph.nodes[found.product].args[i]);
-    let v = graph.nodes[found.sum].args[1];
-    for factor in [q, k, v] {
-        operand(graph, places, factor).map_err(Stop::Materialize)?;
-    }
+    let (q, v) = (graph.nodes[found.product].args[0], graph.nodes[found.sum].args[1]);
     let (rank, width) = (graph.dims(q).len(), *graph.dims(q).last().unwrap_or(&1));
     let dims: SmallVec<[u64; 8]> =
         graph.dims(found.product).iter().copied().chain([width, graph.dims(v)[rank - 1]]).collect();

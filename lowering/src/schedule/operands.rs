@@ -2,7 +2,6 @@
 
 use super::plan::Layout;
 use super::trace::{Places, strided};
-use crate::dtype::DType;
 use crate::graph::{Graph, Node, Op};
 use crate::op::Pointwise;
 
@@ -25,16 +24,6 @@ pub fn operands(graph: &Graph, places: &Places, node: Node) -> Result<[(Node, La
 pub fn operand(graph: &Graph, places: &Places, arg: Node) -> Result<(Node, Layout), Node> {
     let arg = narrow(graph, places, arg).unwrap_or(arg);
     strided(graph, places, arg).ok_or(arg)
-}
-
-/// The element type of a value before it was widened.
-pub fn unwidened(graph: &Graph, node: Node) -> DType {
-    let data = &graph.nodes[node];
-    match &data.op {
-        Op::Move(_) => unwidened(graph, data.args[0]),
-        Op::Map(_) if is_widened(graph, node) => graph.dtype(data.args[0]),
-        _ => data.dtype,
-    }
 }
 
 /// Whether a conversion takes a float of 16 bits to the type in which it is computed.

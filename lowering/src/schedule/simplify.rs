@@ -81,18 +81,17 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
     let live = live(graph);
     // Attentions keep their shape, by which they are found again.
     let attentions = attention::find(graph, options);
-    let attends = |node: &Node| attentions.contains_key(node) || attentions.values().any(|a| a.inner.contains(node));
     for (node, data) in &graph.nodes {
         if !live.contains(&node) {
             continue;
         }
         let data = NodeData { args: data.args.iter().map(|a| new[a]).collect(), ..data.clone() };
         let made = match &data.op {
-            Op::Contract if attends(&node) => {
+            Op::Contract if attention::computes(&attentions, node) => {
                 let args = each_widened_last(&mut out, &data.args);
                 out.nodes.push(NodeData { args, ..data })
             }
-            _ if attends(&node) => out.nodes.push(data),
+            _ if attention::computes(&attentions, node) => out.nodes.push(data),
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
             Op::Contract if let Some(vector) = vector(&out, data.args[0], data.args[1]).filter(|_| by_lanes) => {

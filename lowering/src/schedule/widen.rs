@@ -4,6 +4,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::operands::is_widened;
+use crate::dtype::DType;
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
 
 /// The 16-bit value that `node` is a view of, if all it lacks is being widened; what pads add must be 0, which any type
@@ -18,11 +19,16 @@ fn narrow(graph: &Graph, node: Node) -> Option<Node> {
     }
 }
 
+/// The element type of a value before it was widened.
+pub(super) fn unwidened(graph: &Graph, node: Node) -> DType {
+    graph.dtype(narrow(graph, node).unwrap_or(node))
+}
+
 /// A product's factors, if both were widened from one type of 16 bits, with no movement behind the widening.
 pub(super) fn widened_last(graph: &mut Graph, factors: &[Node]) -> Option<SmallVec<[Node; 3]>> {
     let [a, b] = [0, 1].map(|i| narrow(graph, factors[i]));
     let same = graph.dtype(a?) == graph.dtype(b?);
-    same.then(|| factors.iter().map(|&x| last(graph, x)).collect())
+    same.then(|| each_widened_last(graph, factors))
 }
 
 /// A product's factors, those that were widened with no movement behind the widening.

@@ -5,6 +5,7 @@
 //! Blocks of which every key is seen by every query of the tile come first, without any mask; then those at the edge.
 //! What no query of the tile sees is not visited.
 
+use super::super::affine::Affine;
 use super::super::attention::{Attention, Causal};
 use super::super::expr::Ex;
 use super::super::grain::Grain;
@@ -69,13 +70,11 @@ pub fn emit(
     let number = if attention.causal.is_some() { e.op(Pointwise::Sub, last, id) } else { id };
     let mut point = Point::new(axes.len(), 1);
     divide(&mut e, member, &members, &mut point.axes[batch.clone()]);
-    let (_, inside) = down.place(&mut e, number, tile, 1, &mut point);
+    let size = e.int(tile.into());
+    let first = e.op(Pointwise::Mul, number, size);
+    let (_, inside) = down.from(&mut e, first, tile, 1, &mut point);
     let block = Block { attention, tile, across: &across, width: &width, values: &values, point: &point, inside };
-    let q = width.load(&mut e, (&attention.factors[0], attention.narrow), &point, 1, Some(inside));
-    let first = {
-        let size = e.int(tile.into());
-        e.op(Pointwise::Mul, number, size)
-    };
+    let q = width.load(&mut e, (&attention.factors[0], attention.narrow), &point, Some(inside));
 
     let [zero, lowest] = [0.0, f32::MIN].map(|x| e.b.constant(DType::F32, x.to_bits().into()));
     let sums = e.b.broadcast(zero, &[tile, values.padded]);
@@ -101,11 +100,12 @@ pub fn emit(
     let result = e.op(Pointwise::Div, carried[0], total);
     let result = e.b.cast(result, graph.dtype(root));
     let mut out = point.clone();
-    out.axes[values_axis] = Some(values.places(&mut e, 0));
+    out.axes[values_axis] = Some(values.places(&mut e));
     let at = e.place(&result_at, &mut out);
-    let mask = values.mask(&mut e, 0).map_or(inside, |mask| e.op(Pointwise::And, inside, mask));
+    let own = values.mask(&mut e);
+    let mask = e.both(Some(inside), own);
     let buffer = e.buffer(root, true);
-    e.b.store(buffer, at, result, Some(mask));
+    e.b.store(buffer, at, result, mask);
     let members: u64 = axes[batch].iter().map(|a| a.extent).product();
     e.finish([tiles as u32, members as u32, 1])
 }
@@ -125,14 +125,14 @@ impl Row {
         Row { axis, padded, limit }
     }
 
-    /// Places along it, with an axis of extent 1 put in at `beside`.
-    fn places(&self, e: &mut Emitter, beside: u8) -> Value {
-        lanes(e, self.padded, Some(beside))
+    /// Places along it, across a tile.
+    fn places(&self, e: &mut Emitter) -> Value {
+        lanes(e, self.padded, Some(0))
     }
 
-    fn mask(&self, e: &mut Emitter, beside: u8) -> Option<Value> {
+    fn mask(&self, e: &mut Emitter) -> Option<Value> {
         let limit = self.limit?;
-        let places = self.places(e, beside);
+        let places = self.places(e);
         Some(e.op(Pointwise::Lt, places, limit))
     }
 
@@ -140,28 +140,17 @@ impl Row {
     fn load(
         &self,
         e: &mut Emitter,
-        ((node, at), narrow): (&(Node, super::super::affine::Affine), DType),
+        ((node, at), narrow): (&(Node, Affine), DType),
         point: &Point,
-        axis: u8,
         inside: Option<Value>,
     ) -> Value {
         let mut point = point.clone();
-        point.axes[self.axis] = Some(self.places(e, 1 - axis));
+        point.axes[self.axis] = Some(self.places(e));
         let offsets = e.place(at, &mut point);
-        let own = self.mask(e, 1 - axis);
-        let mask = match (inside, own) {
-            (Some(x), Some(y)) => Some(e.op(Pointwise::And, x, y)),
-            (x, y) => x.or(y),
-        };
-        let buffer = e.buffer(*node, false);
-        let x = match mask {
-            None => e.b.load(buffer, offsets),
-            Some(mask) => {
-                let dtype = e.dtype(*node);
-                let zero = e.b.constant(dtype, 0);
-                e.b.load_masked(buffer, offsets, mask, zero)
-            }
-        };
+        let own = self.mask(e);
+        let mask = e.both(inside, own);
+        let (buffer, dtype) = (e.buffer(*node, false), e.dtype(*node));
+        let x = e.read((buffer, dtype), offsets, mask);
         e.b.cast(x, narrow)
     }
 }
@@ -208,8 +197,8 @@ impl Block<'_> {
         let (_, columns) = self.across.from(e, start, KEYS, 0, &mut point);
         let some = edge.then_some(rows);
         let [_, k, v] = &attention.factors;
-        let k = self.width.load(e, (k, attention.narrow), &of_factors, 1, some);
-        let v = self.values.load(e, (v, attention.narrow), &of_factors, 1, some);
+        let k = self.width.load(e, (k, attention.narrow), &of_factors, some);
+        let v = self.values.load(e, (v, attention.narrow), &of_factors, some);
 
         let k = e.b.trans(k, &[1, 0]);
         let zero = e.b.constant(DType::F32, 0);

@@ -80,10 +80,15 @@ impl Emitter<'_> {
 
     /// The mask of what varies so.
     pub(super) fn mask(&mut self, varies: Varies, point: &Point) -> Option<Value> {
-        let parallel = point.parallel_mask.filter(|_| varies.parallel);
-        match (parallel, point.walked_mask.filter(|_| varies.walked)) {
-            (Some(p), Some(w)) => Some(self.op(Pointwise::And, p, w)),
-            (p, w) => p.or(w),
+        let (parallel, walked) = (point.parallel_mask, point.walked_mask);
+        self.both(parallel.filter(|_| varies.parallel), walked.filter(|_| varies.walked))
+    }
+
+    /// Where two masks hold; `None` is everywhere.
+    pub(super) fn both(&mut self, x: Option<Value>, y: Option<Value>) -> Option<Value> {
+        match (x, y) {
+            (Some(x), Some(y)) => Some(self.op(Pointwise::And, x, y)),
+            (x, y) => x.or(y),
         }
     }
 

@@ -67,14 +67,7 @@ impl Side {
     }
 
     /// Gives the axes their indices, those of tile `number`, and says which lie inside.
-    pub(super) fn place(
-        &self,
-        e: &mut Emitter,
-        number: Value,
-        size: u32,
-        axis: u8,
-        point: &mut Point,
-    ) -> (Value, Value) {
+    fn place(&self, e: &mut Emitter, number: Value, size: u32, axis: u8, point: &mut Point) -> (Value, Value) {
         let width = e.int(size.into());
         let start = e.op(Pointwise::Mul, number, width);
         self.from(e, start, size, axis, point)

@@ -150,19 +150,10 @@ impl Scatter<'_> {
     fn meet(&self, e: &mut Emitter, point: &mut Point, inside: Option<Value>) {
         let value = e.value(self.value, point);
         let at = e.place(&self.looped.at, point);
-        let mask = match (inside, point.parallel_mask) {
-            (Some(inside), Some(lanes)) => Some(e.op(Pointwise::And, inside, lanes)),
-            (inside, lanes) => inside.or(lanes),
-        };
+        let mask = e.both(inside, point.parallel_mask);
         let value = self.update.row().map_or(value, |row| {
             let dtype = e.b.ty(value).dtype;
-            let old = match mask {
-                Some(mask) => {
-                    let zero = e.b.constant(dtype, 0);
-                    e.b.load_masked(self.out, at, mask, zero)
-                }
-                None => e.b.load(self.out, at),
-            };
+            let old = e.read((self.out, dtype), at, mask);
             e.op(row, old, value)
         });
         e.b.store(self.out, at, value, mask);

@@ -10,7 +10,7 @@ use super::random;
 use crate::dtype::DType;
 use crate::graph::Node;
 use crate::op::Pointwise;
-use crate::tile::Value;
+use crate::tile::{Param, Value};
 
 impl Emitter<'_> {
     /// An index expression at a point.
@@ -143,16 +143,19 @@ impl Emitter<'_> {
     /// Reads an element, or a tile of them, where the lanes lie inside and the checks hold.
     pub(super) fn load(&mut self, node: Node, at: &Affine, checks: &Checks, dtype: DType, point: &mut Point) -> Value {
         let offset = self.place(at, point);
-        let mut mask = self.holds(checks, point);
-        if let Some(lanes) = self.mask(self.place_varies(at), point) {
-            mask = Some(mask.map_or(lanes, |m| self.op(Pointwise::And, m, lanes)));
-        }
-        let param = self.buffers[&node];
+        let inside = self.holds(checks, point);
+        let lanes = self.mask(self.place_varies(at), point);
+        let mask = self.both(inside, lanes);
+        self.read((self.buffers[&node], dtype), offset, mask)
+    }
+
+    /// The elements at some places of a buffer where the mask holds, and 0 elsewhere.
+    pub(super) fn read(&mut self, (param, dtype): (Param, DType), offsets: Value, mask: Option<Value>) -> Value {
         match mask {
-            None => self.b.load(param, offset),
+            None => self.b.load(param, offsets),
             Some(mask) => {
                 let zero = self.b.constant(dtype, 0);
-                self.b.load_masked(param, offset, mask, zero)
+                self.b.load_masked(param, offsets, mask, zero)
             }
         }
     }

@@ -91,7 +91,7 @@ impl Former<'_> {
             return true;
         }
         match data.op {
-            Op::Contract => self.goes_to_library(node) || self.is_in_attention(node),
+            Op::Contract => self.goes_to_library(node) || attention::computes(&self.attentions, node),
             Op::Sort { .. } | Op::ArgSort { .. } => true,
             _ => false,
         }
@@ -164,11 +164,6 @@ impl Former<'_> {
             _ => self.fuse(node)?,
         }
         Ok(())
-    }
-
-    /// Whether an attention computes a node on its way.
-    fn is_in_attention(&self, node: Node) -> bool {
-        self.attentions.values().any(|found| found.inner.contains(&node))
     }
 
     fn looped(&self, node: Node) -> Result<Work, Stop> {
