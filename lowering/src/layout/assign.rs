@@ -122,7 +122,7 @@ impl Assignment {
     fn find_memory(&mut self, program: &Program, infos: &SecondaryMap<Value, Info>) {
         let mut votes: FxHashMap<Shape, SmallVec<[u32; 4]>> = FxHashMap::default();
         for data in program.insts.values() {
-            let (Op::Load(_) | Op::Store(_) | Op::Atomic(..)) = data.op else { continue };
+            let (Op::Load(_) | Op::Store(..) | Op::Atomic(..)) = data.op else { continue };
             let (offsets, shape) = (data.args[0], &program.ty(data.args[0]).shape);
             let axes = &infos[offsets].axes;
             if shape.len() < 2 || axes.len() != shape.len() {
@@ -149,7 +149,7 @@ impl Assignment {
         for data in program.insts.values() {
             let (value, offsets) = match data.op {
                 Op::Load(_) => (data.results[0], data.args[0]),
-                Op::Store(_) => (data.args[1], data.args[0]),
+                Op::Store(..) => (data.args[1], data.args[0]),
                 _ => continue,
             };
             let ty = program.ty(value);

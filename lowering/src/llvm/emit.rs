@@ -137,6 +137,11 @@ pub trait Emit<'c> {
         false
     }
 
+    /// Whether so many bytes at once, aligned to their number, can be written past the caches.
+    fn streams(&self, _bytes: u32) -> bool {
+        false
+    }
+
     /// Whether writing scattered elements of this type is one instruction.
     fn has_scatter(&self, _dtype: DType) -> bool {
         false

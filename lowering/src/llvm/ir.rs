@@ -280,4 +280,12 @@ impl<'c> Ir<'c> {
         let _ = inst.set_alignment(align);
         inst
     }
+
+    /// Writes a value that no cache needs to keep.
+    pub fn store_streaming(&self, address: PointerValue<'c>, value: Any<'c>, align: u32) -> InstructionValue<'c> {
+        let inst = self.store(address, value, align);
+        let one = self.context.metadata_node(&[self.context.i32_type().const_int(1, false).into()]);
+        let _ = inst.set_metadata(one, self.context.get_kind_id("nontemporal"));
+        inst
+    }
 }

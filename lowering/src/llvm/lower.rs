@@ -65,7 +65,7 @@ impl<'c> Lower<'_, 'c> {
         let program = self.program;
         let data = &program.insts[inst];
         match &data.op {
-            Op::Store(param) => self.store(*param, &data.args),
+            Op::Store(param, cache) => self.store((*param, *cache), &data.args),
             Op::Check(code) => self.check(data.args[0], *code),
             Op::For { body, .. } => self.for_loop(&data.args, &data.results, *body),
             Op::If { then, other } => self.if_else(data.args[0], &data.results, *then, *other),

@@ -3,14 +3,15 @@
 //! Lanes that hold copies of one element (free bits of the layout) take no part: an access moves the `n` lanes that
 //! hold different elements, and the rest of a loaded register is filled by a shuffle.
 
+use inkwell::IntPredicate;
 use inkwell::values::{BasicValue, InstructionOpcode, PointerValue};
 
-use super::ir::Any;
+use super::ir::{Any, built};
 use super::lower::Lower;
 use super::value::{Reg, Tile, lane_steps};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::tile::{Param, Value};
+use crate::tile::{Cache, Param, Value};
 
 /// What one access of one register touches.
 struct Access<'c> {
@@ -22,6 +23,8 @@ struct Access<'c> {
     /// Whether the offsets count up by one from lane to lane.
     consecutive: bool,
     mask: Option<Reg<'c>>,
+    /// What is to become of what is stored.
+    cache: Cache,
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -70,7 +73,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Operands: offsets, value \[, mask\].
-    pub fn store(&mut self, param: Param, args: &[Value]) {
+    pub fn store(&mut self, (param, cache): (Param, Cache), args: &[Value]) {
         let layout = self.layouts.memory(self.program, args[0]);
         let dtype = self.ty(args[1]).dtype;
         let offsets = self.tile(args[0], &layout);
@@ -82,7 +85,7 @@ impl<'c> Lower<'_, 'c> {
         }
         for r in 0..layout.registers() {
             let mask = mask.as_ref().map(|m| m.regs[r]);
-            let access = self.access(param, dtype, &layout, offsets.regs[r], mask);
+            let access = Access { cache, ..self.access(param, dtype, &layout, offsets.regs[r], mask) };
             self.store_register(&access, &layout, value.regs[r]);
         }
     }
@@ -105,7 +108,7 @@ impl<'c> Lower<'_, 'c> {
         let lanes = layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));
         let consecutive = matches!(offsets, Reg::Ramp(_))
             && lane_steps(layout, width).is_some_and(|s| s[..lanes as usize].iter().zip(0..).all(|(&a, b)| a == b));
-        Access { param, dtype, lanes, offsets, consecutive, mask }
+        Access { param, dtype, lanes, offsets, consecutive, mask, cache: Cache::Keep }
     }
 
     fn load_register(&self, access: &Access<'c>, layout: &Layout, other: Option<Reg<'c>>) -> Reg<'c> {
@@ -216,7 +219,9 @@ impl<'c> Lower<'_, 'c> {
         if access.consecutive {
             let base = self.address(access, self.first(access.offsets));
             let plain = || self.emit.tag(ir, Some(ir.store(base, value, align)), access.param);
-            let Some(mask) = mask else { return plain() };
+            let Some(mask) = mask else {
+                return if access.cache == Cache::Stream { self.stream(access, base, value) } else { plain() };
+            };
             let masked = || {
                 let types = [value.get_type(), base.get_type().into()];
                 let call = ir.call("llvm.masked.store", &types, &[value, base.into(), mask]);
@@ -242,6 +247,23 @@ impl<'c> Lower<'_, 'c> {
             let mask = mask.map(|m| ir.extract(m, lane));
             self.store_element(access, address, ir.extract(value, lane), mask);
         }
+    }
+
+    /// Writes past the caches, where the machine can write there.
+    fn stream(&self, access: &Access<'c>, base: PointerValue<'c>, value: Any<'c>) {
+        let (ir, bytes) = (self.ir, access.lanes * access.dtype.bytes() as u32);
+        let plain = || self.emit.tag(ir, Some(ir.store(base, value, access.dtype.bytes() as u32)), access.param);
+        if !self.emit.streams(bytes) {
+            return plain();
+        }
+        let place = built(ir.builder.build_ptr_to_int(base, ir.context.i64_type(), "")).into();
+        let odd = ir.binary(InstructionOpcode::And, place, ir.int_like(place, i64::from(bytes) - 1));
+        let aligned = ir.icmp(IntPredicate::EQ, odd, ir.int_like(odd, 0));
+        self.branch_effect(
+            aligned,
+            || self.emit.tag(ir, Some(ir.store_streaming(base, value, bytes)), access.param),
+            plain,
+        );
     }
 
     fn store_element(&self, access: &Access<'c>, address: PointerValue<'c>, x: Any<'c>, mask: Option<Any<'c>>) {
@@ -277,7 +299,7 @@ impl<'c> Lower<'_, 'c> {
         if dtype != DType::Bool {
             return x;
         }
-        self.ir.icmp(inkwell::IntPredicate::NE, x, self.ir.int_like(x, 0))
+        self.ir.icmp(IntPredicate::NE, x, self.ir.int_like(x, 0))
     }
 
     /// Elements as they are in memory.

@@ -11,12 +11,13 @@ use smallvec::SmallVec;
 use super::affine::Affine;
 use super::expr::{Ex, Expr, Exprs};
 use super::group::Domain;
+use super::matching::{binary, cast_of, expanded, unary};
 use super::operands::operand;
 use super::plan::Options;
 use super::trace::{Coords, Places, Stop, Tracer, address};
 use super::widen::unwidened;
 use crate::dtype::DType;
-use crate::graph::{Graph, Movement, Node, NodeData, Op, Reduction};
+use crate::graph::{Graph, Movement, Node, Op, Reduction};
 use crate::op::Pointwise;
 
 /// Fewest queries for which a tile of them is worth it.
@@ -198,30 +199,6 @@ fn product_below(graph: &Graph, node: Node) -> Option<Node> {
     match products[..] {
         [product] => Some(product),
         _ => None,
-    }
-}
-
-fn args_of(graph: &Graph, node: Node, op: Pointwise) -> Option<&[Node]> {
-    let NodeData { op: own, args, .. } = &graph.nodes[node];
-    (*own == Op::Map(op)).then_some(args)
-}
-
-fn unary(graph: &Graph, node: Node, op: Pointwise) -> Option<Node> {
-    args_of(graph, node, op).map(|args| args[0])
-}
-
-fn binary(graph: &Graph, node: Node, op: Pointwise) -> Option<(Node, Node)> {
-    args_of(graph, node, op).map(|args| (args[0], args[1]))
-}
-
-fn cast_of(graph: &Graph, node: Node) -> Node {
-    unary(graph, node, Pointwise::Cast).unwrap_or(node)
-}
-
-fn expanded(graph: &Graph, node: Node) -> Node {
-    match graph.nodes[node].op {
-        Op::Move(Movement::Expand) => graph.nodes[node].args[0],
-        _ => node,
     }
 }
 

@@ -17,6 +17,11 @@ pub struct Grain {
     pub sums_products: bool,
     /// Elements of a row, of all its operands together, that a program can hold in registers.
     pub held: u64,
+    /// Terms of a row that a program which has read them finds again in its registers or a cache of its own.
+    pub near: u64,
+    /// Bytes of a result from which on it is written past the caches: it would not stay there until it is read, and to
+    /// write it there means to read first what it replaces.
+    pub streams: u64,
     /// Rows and columns of a tile that is reduced along its rows; none where that depends on the columns alone.
     pub across: Option<[u32; 2]>,
     /// Elements along either side of a tile that is read along one axis and written along another, by the bytes of a
@@ -49,6 +54,8 @@ impl Grain {
             aligned: 1,
             sums_products: false,
             held: 0,
+            near: 256 << 10,
+            streams: u64::MAX,
             across: None,
             side: (16, 16, 64),
             block: 64,
@@ -71,6 +78,8 @@ impl Grain {
             aligned: 16,
             sums_products: true,
             held: 4096,
+            near: 4096,
+            streams: u64::MAX,
             across: Some([64, 16]),
             side: (32, 64, 128),
             block: 64,
@@ -99,6 +108,11 @@ impl Grain {
     /// The same cut for a machine whose warps keep so many queries of an attention.
     pub fn with_queries(self, queries: u32) -> Grain {
         Grain { queries, ..self }
+    }
+
+    /// The same cut for a machine that writes results of so many bytes past its caches.
+    pub fn with_streams(self, streams: u64) -> Grain {
+        Grain { streams, ..self }
     }
 
     /// Elements of a tile whose lanes follow one axis, its widest elements having that many bytes.

@@ -6,16 +6,18 @@
 
 use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::attention;
 use super::chosen::chosen;
+use super::chunks::Chunks;
+use super::one_pass;
 use super::parts;
 use super::plan::Options;
 use super::vectors::{self, vector};
 use super::widen::{each_widened_last, widened_last};
 use crate::dtype::{Class, DType};
-use crate::graph::{Dims, Graph, Index, Node, NodeData, Op, PadDim, Reduction};
+use crate::graph::{Dims, Graph, Index, Node, NodeData, Op, Reduction};
 use crate::op::Pointwise;
 
 /// Terms that one tree of lanes takes.
@@ -81,6 +83,7 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
     let live = live(graph);
     // Attentions keep their shape, by which they are found again.
     let attentions = attention::find(graph, options);
+    let mut pairs = one_pass::find(graph, options);
     for (node, data) in &graph.nodes {
         if !live.contains(&node) {
             continue;
@@ -92,6 +95,7 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
                 out.nodes.push(NodeData { args, ..data })
             }
             _ if attention::computes(&attentions, node) => out.nodes.push(data),
+            Op::Reduce(..) if let Some(made) = pairs.made(&mut out, (node, &data), &new, programs) => made,
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
             Op::Contract if let Some(vector) = vector(&out, data.args[0], data.args[1]).filter(|_| by_lanes) => {
@@ -130,7 +134,8 @@ fn live(graph: &Graph) -> rustc_hash::FxHashSet<Node> {
     live
 }
 
-fn reduction(graph: &mut Graph, kind: Reduction, x: Node, axes: &[u8], dtype: DType, programs: u32) -> Node {
+/// A reduction, as a tree of several where one program would take too long.
+pub(super) fn reduction(graph: &mut Graph, kind: Reduction, x: Node, axes: &[u8], dtype: DType, programs: u32) -> Node {
     let dims = graph.dims(x).clone();
     let terms: u64 = axes.iter().map(|&a| dims[a as usize]).product();
     let axes: SmallVec<[usize; 6]> = axes.iter().map(|&a| a as usize).collect();
@@ -158,11 +163,13 @@ fn reduction(graph: &mut Graph, kind: Reduction, x: Node, axes: &[u8], dtype: DT
         return graph.reduce(kind, x, &axes, dtype);
     }
     if kind.is_arg() {
-        return indexed(graph, kind, x, (&axes, side_by_side > 1), &kept, (terms, dtype), programs);
+        return indexed(graph, kind, x, (&axes, side_by_side > 1), &kept, dtype, programs);
     }
     // 16-bit floats keep their f32 sums between the levels.
     let wide = graph.cast(x, accumulator(kind, dtype));
-    let sum = chunked(graph, kind, wide, (&axes, side_by_side > 1), &kept, terms, programs);
+    let chunks = Chunks::of(graph, kind, wide, (&axes, side_by_side > 1), &kept);
+    let partial = chunks.reduce(graph, kind, chunks.x);
+    let sum = chunks.join(graph, kind, partial, &kept, programs);
     graph.cast(sum, dtype)
 }
 
@@ -174,74 +181,6 @@ pub fn accumulator(kind: Reduction, dtype: DType) -> DType {
     }
 }
 
-/// Terms in chunks: `[…, terms]` as `[…, chunks, CHUNK]`.  Of columns, the terms come first: `[chunks, CHUNK, …]`.
-struct Chunks {
-    x: Node,
-    count: u64,
-    /// The axis of the chunks; that of their terms follows.
-    axis: usize,
-    /// Extents before and after those two.
-    around: [Dims; 2],
-}
-
-impl Chunks {
-    fn of(
-        graph: &mut Graph,
-        kind: Reduction,
-        x: Node,
-        (axes, columns): (&[usize], bool),
-        kept: &Dims,
-        terms: u64,
-    ) -> Chunks {
-        let rank = kept.len();
-        let others = || (0..rank).filter(|i| !axes.contains(i));
-        let perm: Vec<usize> = match columns {
-            true => axes.iter().copied().chain(others()).collect(),
-            false => others().chain(axes.iter().copied()).collect(),
-        };
-        let rows: Dims = others().map(|i| kept[i]).collect();
-        let around = if columns { [Dims::new(), rows] } else { [rows, Dims::new()] };
-        let axis = around[0].len();
-        let count = terms.div_ceil(CHUNK);
-        let mut chunks = Chunks { x, count, axis, around };
-        let turned = graph.permute(x, &perm);
-        let flat = graph.reshape(turned, &chunks.with(&[terms]));
-        let mut pads: SmallVec<[PadDim; 6]> = smallvec![PadDim::default(); graph.dims(flat).len()];
-        pads[axis].high = count * CHUNK - terms;
-        let padded = graph.pad(flat, &pads, identity(kind, graph.dtype(x)));
-        chunks.x = graph.reshape(padded, &chunks.with(&[count, CHUNK]));
-        chunks
-    }
-
-    /// Extents with `own` in the place of chunks and terms.
-    fn with(&self, own: &[u64]) -> Dims {
-        self.around[0].iter().chain(own).chain(&self.around[1]).copied().collect()
-    }
-
-    /// One result for each chunk.
-    fn reduce(&self, graph: &mut Graph, kind: Reduction) -> Node {
-        let partial = graph.reduce(kind, self.x, &[self.axis + 1], graph.dtype(self.x));
-        graph.reshape(partial, &self.with(&[self.count]))
-    }
-}
-
-/// One level of the tree: reduced inside the chunks, then over them.
-fn chunked(
-    graph: &mut Graph,
-    kind: Reduction,
-    x: Node,
-    terms_of: (&[usize], bool),
-    kept: &Dims,
-    terms: u64,
-    programs: u32,
-) -> Node {
-    let chunks = Chunks::of(graph, kind, x, terms_of, kept, terms);
-    let partial = chunks.reduce(graph, kind);
-    let dtype = graph.dtype(x);
-    let whole = reduction(graph, kind, partial, &[chunks.axis as u8], dtype, programs);
-    graph.reshape(whole, kept)
-}
-
 /// The index of an extreme term: of the first chunk whose extreme it is, then inside that chunk.
 fn indexed(
     graph: &mut Graph,
@@ -249,12 +188,12 @@ fn indexed(
     x: Node,
     terms_of: (&[usize], bool),
     kept: &Dims,
-    (terms, dtype): (u64, DType),
+    dtype: DType,
     programs: u32,
 ) -> Node {
     let extreme = if kind == Reduction::ArgMax { Reduction::Max } else { Reduction::Min };
-    let chunks = Chunks::of(graph, kind, x, terms_of, kept, terms);
-    let partial = chunks.reduce(graph, extreme);
+    let chunks = Chunks::of(graph, kind, x, terms_of, kept);
+    let partial = chunks.reduce(graph, extreme, chunks.x);
     let chunk = reduction(graph, kind, partial, &[chunks.axis as u8], DType::I64, programs);
     let all = graph.reshape(chunk, &chunks.with(&[1, 1]));
     let all = graph.expand(all, &chunks.with(&[1, CHUNK]));

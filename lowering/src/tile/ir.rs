@@ -77,6 +77,16 @@ pub enum Precision {
     Tf32x3,
 }
 
+/// What a store wishes of the caches between the program and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cache {
+    /// Keep the elements: they may be read again soon.
+    #[default]
+    Keep,
+    /// Let them through to memory, so that they push out nothing else.
+    Stream,
+}
+
 /// What an atomic does to the element in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Atomic {
@@ -122,7 +132,7 @@ pub enum Op {
     /// Operands: offsets \[, mask, other\].  Where the mask is false nothing is read and `other` is the result.
     Load(Param),
     /// Operands: offsets, value \[, mask\].
-    Store(Param),
+    Store(Param, Cache),
     /// Operands: offsets, value \[, mask\].  Gives the old elements, and 0 where the mask is false.
     Atomic(Param, Atomic),
     /// Operand: condition.  Where any element is false, reports `code` to the launch; the program goes on.
@@ -269,7 +279,7 @@ impl fmt::Display for Type {
 impl Op {
     /// Whether the instruction must stay although nobody uses its results.
     pub fn has_effect(&self) -> bool {
-        matches!(self, Op::Store(_) | Op::Atomic(..) | Op::Check(_) | Op::For { .. } | Op::If { .. })
+        matches!(self, Op::Store(..) | Op::Atomic(..) | Op::Check(_) | Op::For { .. } | Op::If { .. })
     }
 
     /// The blocks this instruction owns.

@@ -10,7 +10,7 @@ pub mod verify;
 
 pub use builder::{Builder, OpenBlock};
 pub use ir::{
-    Atomic, Block, BlockData, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
+    Atomic, Block, BlockData, Cache, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
     Value,
 };
 pub use parse::{ParseError, parse};

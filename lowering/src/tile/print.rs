@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashSet;
 
-use super::ir::{Atomic, Block, Inst, InstData, Op, ParamKind, Precision, Program, Value};
+use super::ir::{Atomic, Block, Cache, Inst, InstData, Op, ParamKind, Precision, Program, Value};
 use crate::dtype::{Class, DType};
 use crate::op::round;
 
@@ -95,7 +95,8 @@ impl Names {
 fn attributes(op: &Op, dtype: Option<DType>) -> String {
     match op {
         Op::Constant(bits) => format!(" {}", dtype.map_or_else(|| format!("{bits:#x}"), |d| constant(d, *bits))),
-        Op::Scalar(param) | Op::Load(param) | Op::Store(param) => format!(" {param}"),
+        Op::Scalar(param) | Op::Load(param) | Op::Store(param, Cache::Keep) => format!(" {param}"),
+        Op::Store(param, Cache::Stream) => format!(" streaming {param}"),
         Op::ProgramId(axis) | Op::NumPrograms(axis) | Op::ExpandDims(axis) | Op::Gather(axis) => format!(" {axis}"),
         Op::Reduce { axis, .. } => format!(" {axis}"),
         Op::Scan { axis, reverse, .. } => format!(" {axis}{}", if *reverse { " reverse" } else { "" }),
@@ -155,7 +156,7 @@ impl Op {
             Op::Split => "split",
             Op::Map(row) => row.row().name,
             Op::Load(_) => "load",
-            Op::Store(_) => "store",
+            Op::Store(..) => "store",
             Op::Atomic(..) => "atomic",
             Op::Check(_) => "check",
             Op::Reduce { .. } => "reduce",

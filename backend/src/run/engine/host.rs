@@ -21,19 +21,40 @@ use crate::knobs;
 /// product may share a kernel with its neighbours, which saves more than that.
 const GEMM_FROM: u64 = 16 * 16 * 16;
 
+/// A result that takes one part in so many of the last cache, or less, is read again from there: its reader's other
+/// operands and what else the computer does pass through it as well.
+const STAYS: u64 = 8;
+
 /// The processor, with a pool of threads.
 pub(super) struct Host {
     spec: Spec,
     pool: Arc<host::Pool>,
     threads: u32,
+    /// Bytes of a result from which on it is written past the caches.
+    streams: u64,
 }
 
 impl Host {
     /// With as many threads as are wanted.
     pub(super) fn new() -> Host {
         let threads = knobs::get().threads;
-        Host { spec: host::spec(), pool: Arc::new(host::Pool::with_threads(threads)), threads: threads as u32 }
+        Host {
+            spec: host::spec(),
+            pool: Arc::new(host::Pool::with_threads(threads)),
+            threads: threads as u32,
+            streams: last_cache().map_or(u64::MAX, |bytes| bytes / STAYS),
+        }
     }
+}
+
+/// Bytes of the last cache before memory, where the system says it.
+fn last_cache() -> Option<u64> {
+    let size = |level: u32| {
+        let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size")).ok()?;
+        let kibibytes: u64 = text.trim().strip_suffix('K')?.parse().ok()?;
+        Some(kibibytes << 10)
+    };
+    (2..=4).filter_map(size).max()
 }
 
 /// What is known of the processor, for people.
@@ -78,7 +99,7 @@ impl Engine for Host {
     }
 
     fn grain(&self) -> Grain {
-        Grain::of_vectors(self.threads * 8)
+        Grain::of_vectors(self.threads * 8).with_streams(self.streams)
     }
 
     fn gemm_from(&self) -> Option<u64> {

@@ -97,7 +97,7 @@ const CALLS: &[(&str, Call)] = &[
         )]
     }),
     ("pad", |n| {
-        let pads = [(1, 2), (2, 1)];
+        let pads = [(2, 2), (2, 2)];
         vec![
             Kiln::float_pad(floats(&[n, 9]), &pads, PadMode::Constant(1.0)),
             Kiln::float_pad(floats(&[n, 9]), &pads, PadMode::Reflect),

@@ -16,10 +16,10 @@ pub(super) fn masks(rewriter: &mut Rewriter<'_>, inst: &InstData) -> Option<Repl
             let ty = rewriter.ty(inst.results[0]).clone();
             Some(smallvec![rewriter.push(Op::Load(param), &inst.args[..1], ty)])
         }
-        Op::Store(param) => {
+        Op::Store(param, cache) => {
             let mask = rewriter.constant_bits(*inst.args.get(2)?)?;
             if mask != 0 {
-                rewriter.effect(Op::Store(param), &inst.args[..2]);
+                rewriter.effect(Op::Store(param, cache), &inst.args[..2]);
             }
             Some(smallvec![])
         }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::super::affine::{Affine, Axis};
@@ -62,11 +62,15 @@ pub struct Emitter<'a> {
     graph: &'a Graph,
     /// What sizes are asked to be multiples of.
     aligned: u32,
+    /// Bytes of a result from which on it is written past the caches.
+    streams: u64,
     args: Vec<Operand>,
     pub(super) slots: FxHashMap<Slot, Value>,
     pub(super) numbers: FxHashMap<Affine, Numbers>,
     pub(super) limits: FxHashMap<i64, Value>,
     pub(super) buffers: FxHashMap<Node, Param>,
+    /// Results in the places of operands.
+    shared: FxHashSet<Node>,
     pub(super) walked: Vec<bool>,
     runs: [Run; 2],
     pub(super) varies: Vec<Varies>,
@@ -105,11 +109,13 @@ impl<'a> Emitter<'a> {
             index,
             graph,
             aligned: grain.aligned,
+            streams: grain.streams,
             args: Vec::new(),
             slots: FxHashMap::default(),
             numbers: FxHashMap::default(),
             limits: FxHashMap::default(),
             buffers: FxHashMap::default(),
+            shared: FxHashSet::default(),
             walked: axes.iter().map(|a| a.reduced).collect(),
             runs: [
                 Run::new(PARALLEL_RUN, axes, parallel.start, parallel.end),
@@ -195,6 +201,13 @@ impl<'a> Emitter<'a> {
             *arg = Operand::Node(result);
         }
         self.buffers.insert(result, param);
+        self.shared.insert(result);
+    }
+
+    /// Whether a result is large enough to be written past the caches; what takes the place of an operand lies in them.
+    pub(super) fn is_streamed(&self, node: Node) -> bool {
+        let bytes = self.graph.nodes[node].len() * self.graph.dtype(node).bytes() as u64;
+        bytes >= self.streams && !self.shared.contains(&node)
     }
 
     /// The value bound to a slot.

@@ -207,11 +207,14 @@ impl Visit<'_> {
     }
 
     pub(super) fn write(&self, e: &mut Emitter, point: &mut Point) {
-        let results = self.stores.iter().map(|&i| (i, self.body.stores[i].value));
-        for (i, ex) in results.chain(self.keeps.iter().map(|k| (k.store, k.ex))) {
-            let s = &self.body.stores[i];
-            let value = e.value(ex, point);
+        for s in self.stores.iter().map(|&i| &self.body.stores[i]) {
+            let value = e.value(s.value, point);
             e.store(s.node, &s.at, value, true, point);
+        }
+        for keep in &self.keeps {
+            let s = &self.body.stores[keep.store];
+            let value = e.value(keep.ex, point);
+            e.leave(s.node, &s.at, value, point);
         }
     }
 

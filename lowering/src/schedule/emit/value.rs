@@ -10,7 +10,7 @@ use super::random;
 use crate::dtype::DType;
 use crate::graph::Node;
 use crate::op::Pointwise;
-use crate::tile::{Param, Value};
+use crate::tile::{Cache, Param, Value};
 
 impl Emitter<'_> {
     /// An index expression at a point.
@@ -160,11 +160,27 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes a value at a point, where the lanes lie inside; `full` if it varies along walked axes.
+    /// Writes a result at a point, where the lanes lie inside; `full` if it varies along walked axes.
     pub fn store(&mut self, node: Node, at: &Affine, value: Value, full: bool, point: &mut Point) {
+        let cache = if self.is_streamed(node) { Cache::Stream } else { Cache::Keep };
+        self.write((node, at), (value, cache), full, point);
+    }
+
+    /// As [`store`](Emitter::store), what will be read again before the result lies there.
+    pub fn leave(&mut self, node: Node, at: &Affine, value: Value, point: &mut Point) {
+        self.write((node, at), (value, Cache::Keep), true, point);
+    }
+
+    fn write(
+        &mut self,
+        (node, at): (Node, &Affine),
+        (value, cache): (Value, Cache),
+        full: bool,
+        point: &mut Point,
+    ) {
         let offset = self.place(at, point);
         let param = self.buffers[&node];
         let mask = self.mask(Varies { parallel: true, walked: full }, point);
-        self.b.store(param, offset, value, mask);
+        self.b.store_cached(param, offset, (value, cache), mask);
     }
 }

@@ -3,6 +3,8 @@
 //! The kernel is `void kernel(const u64 *params, const u32 *ids, u32 *status)`: one slot per parameter, a pointer or the
 //! bits of a scalar; `ids` are x₀, x₁, y, z and the grid's three extents.  One call runs the programs x₀ … x₁−1 of a row.
 
+use std::cell::Cell;
+
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::types::BasicTypeEnum;
@@ -34,6 +36,8 @@ pub(super) struct Host<'c> {
     after: BasicBlock<'c>,
     scopes: Scopes<'c>,
     avx512: bool,
+    /// Whether anything was written past the caches.
+    streamed: Cell<bool>,
 }
 
 impl<'c> Host<'c> {
@@ -95,6 +99,7 @@ impl<'c> Host<'c> {
             after,
             scopes: Scopes::new(ir, program),
             avx512: spec.lanes == 16,
+            streamed: Cell::new(false),
         }
     }
 
@@ -107,6 +112,10 @@ impl<'c> Host<'c> {
         }
         built(ir.builder.build_conditional_branch(more.into_int_value(), self.body, self.after));
         ir.builder.position_at_end(self.after);
+        if self.streamed.get() {
+            // Others must not read before it has arrived.
+            ir.call("llvm.x86.sse.sfence", &[], &[]);
+        }
         built(ir.builder.build_return(None));
     }
 }
@@ -164,6 +173,12 @@ impl<'c> Emit<'c> for Host<'c> {
 
     fn has_masked_access(&self, dtype: DType) -> bool {
         self.avx512 || self.lanes == 8 && dtype.bytes() >= 4
+    }
+
+    fn streams(&self, bytes: u32) -> bool {
+        let can = cfg!(target_arch = "x86_64") && bytes >= 16;
+        self.streamed.set(self.streamed.get() || can);
+        can
     }
 
     fn divides_slowly(&self) -> bool {

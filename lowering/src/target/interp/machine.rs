@@ -123,7 +123,7 @@ impl<'l, 'b> Machine<'l, 'b> {
                 scalar::map(*row, from, to, &args.iter().map(|a| a.as_slice()).collect::<Vec<_>>())
             }
             Op::Load(param) => self.memory.load(*param, ty(0).dtype, &args)?,
-            Op::Store(param) => return Ok(self.memory.store(*param, ty(0).dtype, &args)?),
+            Op::Store(param, _) => return Ok(self.memory.store(*param, ty(0).dtype, &args)?),
             Op::Atomic(param, atomic) => self.memory.atomic(*param, *atomic, ty(0).dtype, &args)?,
             Op::Check(code) => {
                 if args[0].contains(&0) {

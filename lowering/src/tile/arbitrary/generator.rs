@@ -6,7 +6,7 @@ use super::random::Random;
 use super::{Case, Data, Features};
 use crate::dtype::DType;
 use crate::op::Pointwise;
-use crate::tile::{Builder, Param, Type, Value};
+use crate::tile::{Builder, Cache, Param, Type, Value};
 
 /// Elements of an input buffer; a power of two, so that any integer can be masked into an offset.
 pub(super) const LENGTH: u32 = 256;
@@ -110,7 +110,8 @@ impl<'f> Generator<'f> {
             at = self.b.cast(at, DType::I64);
         }
         let mask = self.random.once_in(3).then(|| self.fit_any(&ty.with(DType::Bool)));
-        self.b.store(param, at, value, mask);
+        let cache = if self.random.once_in(3) { Cache::Stream } else { Cache::Keep };
+        self.b.store_cached(param, at, (value, cache), mask);
     }
 
     /// A buffer of i32 that programs share through atomics.

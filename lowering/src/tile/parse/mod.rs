@@ -21,7 +21,7 @@ use thiserror::Error;
 use self::lex::{Spanned, Token, tokens};
 pub use self::number::bits;
 use super::ir::{
-    Atomic, Block, BlockData, InstData, Op, Param, ParamData, ParamKind, Precision, Program, Shape, Type, Value,
+    Atomic, Block, BlockData, Cache, InstData, Op, Param, ParamData, ParamKind, Precision, Program, Shape, Type, Value,
 };
 use crate::dtype::DType;
 use crate::op::Pointwise;
@@ -306,7 +306,10 @@ impl<'t> Parser<'t> {
             "join" => Op::Join,
             "split" => Op::Split,
             "load" => Op::Load(self.param()?),
-            "store" => Op::Store(self.param()?),
+            "store" => {
+                let cache = if self.eat(Token::Word("streaming")) { Cache::Stream } else { Cache::Keep };
+                Op::Store(self.param()?, cache)
+            }
             "atomic" => {
                 let atomic = self.word("an atomic", |w| Atomic::ALL.iter().copied().find(|a| a.name() == w))?;
                 Op::Atomic(self.param()?, atomic)

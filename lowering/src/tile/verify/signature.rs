@@ -121,7 +121,7 @@ impl Check<'_, '_> {
             }
             Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_) | Op::Join | Op::Split => self.moves(op),
             Op::Map(row) => self.map(*row),
-            Op::Load(_) | Op::Store(_) | Op::Atomic(..) => self.memory(op),
+            Op::Load(_) | Op::Store(..) | Op::Atomic(..) => self.memory(op),
             Op::Check(_) => {
                 if self.operands("1", |n| n == 1) {
                     let fits = self.args[0].dtype == DType::Bool;
@@ -236,7 +236,7 @@ impl Check<'_, '_> {
     fn memory(&mut self, op: &Op) {
         let (param, mask) = match op {
             Op::Load(param) => (*param, 1),
-            Op::Store(param) | Op::Atomic(param, _) => (*param, 2),
+            Op::Store(param, _) | Op::Atomic(param, _) => (*param, 2),
             _ => return,
         };
         let load = mask == 1;
@@ -266,7 +266,7 @@ impl Check<'_, '_> {
                 self.fail(Rule::Atomic { got: dtype });
             }
         }
-        if matches!(op, Op::Store(_)) { self.gives(&[]) } else { self.gives(&[element]) }
+        if matches!(op, Op::Store(..)) { self.gives(&[]) } else { self.gives(&[element]) }
     }
 
     fn combines(&mut self, op: &Op) {

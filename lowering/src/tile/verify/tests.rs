@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use super::verify;
 use crate::DType::*;
 use crate::op::Pointwise;
-use crate::tile::{Builder, Op, Param, Precision, Type, Value};
+use crate::tile::{Builder, Cache, Op, Param, Precision, Type, Value};
 
 fn check(build: impl FnOnce(&mut Builder), want: Expect) {
     let mut b = Builder::new("bad");
@@ -92,9 +92,9 @@ fn memory_wants_buffers_offsets_masks_and_values() {
             b.push(Op::Load(x), &[at, at], &[tile(F32)]);
             b.push(Op::Load(x), &[v, at, at], &[tile(F32)]);
             b.push(Op::Load(n), &[at], &[tile(F32)]);
-            b.push(Op::Store(x), &[at, v], &[]);
-            b.push(Op::Store(y), &[at, v], &[]);
-            b.push(Op::Store(Param::new(7)), &[at, v], &[]);
+            b.push(Op::Store(x, Cache::Keep), &[at, v], &[]);
+            b.push(Op::Store(y, Cache::Keep), &[at, v], &[]);
+            b.push(Op::Store(Param::new(7), Cache::Keep), &[at, v], &[]);
             b.push(Op::Atomic(y, crate::tile::Atomic::Add), &[at, v], &[tile(F16)]);
         },
         expect![[r#"
