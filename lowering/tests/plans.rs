@@ -5,9 +5,9 @@ use kiln_lowering::DType;
 use kiln_lowering::graph::arbitrary::{Case, Draws, Fill, Wishes, case, fill};
 use kiln_lowering::graph::array::Array;
 use kiln_lowering::graph::oracle;
-use kiln_lowering::graph::{Graph, Reduction, number};
+use kiln_lowering::graph::{Graph, Node, Reduction, number};
 use kiln_lowering::op::Pointwise;
-use kiln_lowering::schedule::{Grain, InputData, Layout, Options, execute};
+use kiln_lowering::schedule::{self, Grain, InputData, Layout, Options, execute};
 
 fn run(case: &Case, fuse: bool, rewrite: bool, grain: Grain) -> Result<Vec<Array>, String> {
     let options = Options { fuse, gemm_from: None, grain };
@@ -244,4 +244,39 @@ fn products_in_their_readers_order_and_windows_in_one_kernel_change_no_bit() {
             assert!(same(fused, apart), "{text}");
         }
     }
+}
+
+/// A result that is too large to be read again from a cache is written past it, unless its place lies there: an operand's,
+/// or one where a pass leaves what the next one reads.
+#[test]
+fn large_results_are_written_past_the_caches() {
+    let streams = |dims: [u64; 2], donated: bool, build: fn(&mut Graph, Node) -> Node| {
+        let mut graph = Graph::new();
+        let x = graph.input(DType::F32, &dims);
+        let y = build(&mut graph, x);
+        graph.outputs.push(y);
+        let input = InputData { layout: Layout::contiguous(&dims), buffer_len: dims.iter().product(), donated };
+        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4).with_streams(64 << 10) };
+        let plan = schedule::plan(&graph, &[input], &options);
+        let (all, streaming) = (" store ", " store streaming ");
+        let text = plan.programs.iter().map(|p| p.to_string()).collect::<String>();
+        (text.matches(all).count(), text.matches(streaming).count())
+    };
+    let double: fn(&mut Graph, Node) -> Node = |g, x| g.map(Pointwise::Add, &[x, x]);
+    let centred: fn(&mut Graph, Node) -> Node = |g, x| {
+        let exp = g.map(Pointwise::Exp, &[x]);
+        let sum = g.reduce(Reduction::Sum, exp, &[1], DType::F32);
+        g.map(Pointwise::Div, &[exp, sum])
+    };
+    let all_or_none = |(all, streaming): (usize, usize)| match streaming {
+        0 => false,
+        _ => {
+            assert_eq!(all, streaming);
+            true
+        }
+    };
+    assert!(all_or_none(streams([128, 128], false, double)));
+    assert!(!all_or_none(streams([128, 127], false, double)));
+    assert!(!all_or_none(streams([128, 128], true, double)));
+    assert!(!all_or_none(streams([128, 128], false, centred)));
 }

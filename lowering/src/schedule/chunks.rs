@@ -22,7 +22,13 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// The terms of `x` along some axes, all others being extents of `kept`, to be reduced by `kind`.
-    pub(super) fn of(graph: &mut Graph, kind: Reduction, x: Node, (axes, columns): (&[usize], bool), kept: &Dims) -> Chunks {
+    pub(super) fn of(
+        graph: &mut Graph,
+        kind: Reduction,
+        x: Node,
+        (axes, columns): (&[usize], bool),
+        kept: &Dims,
+    ) -> Chunks {
         let rank = kept.len();
         let others = || (0..rank).filter(|i| !axes.contains(i));
         let perm: Vec<usize> = match columns {

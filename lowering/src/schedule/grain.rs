@@ -1,5 +1,18 @@
 //! How a machine wants work to be cut up.  Changes what runs beside what, and no bit of any result.
 
+/// Tiles that are reduced along their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Columns {
+    /// Rows of a tile.
+    rows: u32,
+    /// Columns of a tile that one warp holds.
+    narrow: u32,
+    /// Columns of a tile that several warps share, where there are as many, and how many warps: what is read of a row
+    /// should fill a line of the cache, and a warp has registers for a part of such a tile.
+    wide: u32,
+    warps: u32,
+}
+
 /// Sizes of programs and tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grain {
@@ -22,8 +35,8 @@ pub struct Grain {
     /// Bytes of a result from which on it is written past the caches: it would not stay there until it is read, and to
     /// write it there means to read first what it replaces.
     pub streams: u64,
-    /// Rows and columns of a tile that is reduced along its rows; none where that depends on the columns alone.
-    pub across: Option<[u32; 2]>,
+    /// How the columns of a matrix are reduced, if that does not depend on the columns alone.
+    across: Option<Columns>,
     /// Elements along either side of a tile that is read along one axis and written along another, by the bytes of a
     /// point's operands: at least, at most, and the bytes along a side in between.
     side: (u32, u32, u32),
@@ -80,7 +93,7 @@ impl Grain {
             held: 4096,
             near: 4096,
             streams: u64::MAX,
-            across: Some([64, 16]),
+            across: Some(Columns { rows: 64, narrow: 16, wide: 64, warps: 4 }),
             side: (32, 64, 128),
             block: 64,
             block_each: true,
@@ -128,11 +141,12 @@ impl Grain {
         (1 << (total / bytes.max(1) as u32).max(1).ilog2()).clamp(least, most)
     }
 
-    /// Rows and columns of a tile that is reduced along its columns to so many sums a column: the more there are, the fewer
-    /// rows, so that they fit the registers beside what is read.
-    pub fn across(&self, sums: usize) -> Option<[u32; 2]> {
-        let [rows, columns] = self.across?;
+    /// Rows, columns and warps of a tile of `columns` or more that is reduced to so many sums a column: the more there
+    /// are, the fewer rows, so that they fit the registers beside what is read.
+    pub fn across(&self, columns: u64, sums: usize) -> Option<([u32; 2], u32)> {
+        let Columns { rows, narrow, wide, warps } = self.across?;
         let rows = rows / sums.next_power_of_two() as u32;
-        (rows > 1).then_some([rows, columns])
+        let tile = if columns < wide.into() { ([rows, narrow], 1) } else { ([rows, wide], warps) };
+        (rows > 1).then_some(tile)
     }
 }

@@ -6,7 +6,8 @@ use std::panic::Location;
 use smallvec::{SmallVec, smallvec};
 
 use super::ir::{
-    Atomic, Block, BlockData, Cache, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type, Value,
+    Atomic, Block, BlockData, Cache, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
+    Value,
 };
 use crate::dtype::DType;
 use crate::op::Pointwise;
@@ -237,13 +238,7 @@ impl Builder {
 
     /// As [`store`](Builder::store), with a wish of what caches do with the elements.
     #[track_caller]
-    pub fn store_cached(
-        &mut self,
-        buffer: Param,
-        offsets: Value,
-        (value, cache): (Value, Cache),
-        mask: Option<Value>,
-    ) {
+    pub fn store_cached(&mut self, buffer: Param, offsets: Value, (value, cache): (Value, Cache), mask: Option<Value>) {
         assert_eq!(self.ty(value).dtype, self.program.params[buffer].dtype, "store to a buffer of another type");
         let args: SmallVec<[Value; 4]> = [offsets, value].into_iter().chain(mask).collect();
         let args = self.common(&args);

@@ -10,8 +10,8 @@ pub mod verify;
 
 pub use builder::{Builder, OpenBlock};
 pub use ir::{
-    Atomic, Block, BlockData, Cache, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape, Type,
-    Value,
+    Atomic, Block, BlockData, Cache, Inst, InstData, Op, Param, ParamData, ParamKind, Place, Precision, Program, Shape,
+    Type, Value,
 };
 pub use parse::{ParseError, parse};
 pub use print::Names;

@@ -69,8 +69,8 @@ pub struct Emitter<'a> {
     pub(super) numbers: FxHashMap<Affine, Numbers>,
     pub(super) limits: FxHashMap<i64, Value>,
     pub(super) buffers: FxHashMap<Node, Param>,
-    /// Results in the places of operands.
-    shared: FxHashSet<Node>,
+    /// Results whose places were touched before: those of operands, and where something was left.
+    pub(super) touched: FxHashSet<Node>,
     pub(super) walked: Vec<bool>,
     runs: [Run; 2],
     pub(super) varies: Vec<Varies>,
@@ -115,7 +115,7 @@ impl<'a> Emitter<'a> {
             numbers: FxHashMap::default(),
             limits: FxHashMap::default(),
             buffers: FxHashMap::default(),
-            shared: FxHashSet::default(),
+            touched: FxHashSet::default(),
             walked: axes.iter().map(|a| a.reduced).collect(),
             runs: [
                 Run::new(PARALLEL_RUN, axes, parallel.start, parallel.end),
@@ -201,13 +201,13 @@ impl<'a> Emitter<'a> {
             *arg = Operand::Node(result);
         }
         self.buffers.insert(result, param);
-        self.shared.insert(result);
+        self.touched.insert(result);
     }
 
-    /// Whether a result is large enough to be written past the caches; what takes the place of an operand lies in them.
+    /// Whether a result is large enough to be written past the caches, and its place does not lie in them anyway.
     pub(super) fn is_streamed(&self, node: Node) -> bool {
         let bytes = self.graph.nodes[node].len() * self.graph.dtype(node).bytes() as u64;
-        bytes >= self.streams && !self.shared.contains(&node)
+        bytes >= self.streams && !self.touched.contains(&node)
     }
 
     /// The value bound to a slot.

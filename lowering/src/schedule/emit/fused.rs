@@ -47,6 +47,9 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
         }
     };
     let mut e = Emitter::new(&name, graph, &body.exprs, (axes, tiles), index, &places);
+    if let Lanes::Across(Across { warps, .. }) = lanes {
+        e.b.warps(warps);
+    }
     for store in &body.stores {
         match inplace.iter().find(|p| p.0 == store.node) {
             Some(&(_, operand)) => e.share(store.node, operand),
@@ -94,7 +97,7 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
     let single = body.domain.axes.iter().filter(|a| a.reduced).count() == 1;
     if terms <= if single { WINDOW } else { UNROLLED } {
         let height = terms.next_power_of_two() as u32;
-        return Lanes::Across(Across { height, width: (256 / height).clamp(16, TILE), unrolled: true });
+        return Lanes::Across(Across { height, width: (256 / height).clamp(16, TILE), warps: 1, unrolled: true });
     }
     let axes = &body.domain.axes;
     let last = |reduced: bool| axes.iter().rposition(|a| a.reduced == reduced).map(|i| i as Axis);
@@ -117,8 +120,8 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
             let inner = across.map_or(1, |axis| axes[axis as usize].extent);
             let width = if inner <= NARROW { NARROW as u32 } else { across::POINTS };
             let sums = body.folds.iter().map(|f| if f.kind.is_arg() { 2 } else { 1 }).sum();
-            let [height, width] = grain.across(sums).unwrap_or([across::POINTS / width, width]);
-            Lanes::Across(Across { height, width, unrolled: false })
+            let ([height, width], warps) = grain.across(inner, sums).unwrap_or(([across::POINTS / width, width], 1));
+            Lanes::Across(Across { height, width, warps, unrolled: false })
         }
         false => Lanes::Along,
     }

@@ -31,6 +31,8 @@ pub struct Across {
     pub height: u32,
     /// Points of the other axes in a tile.
     pub width: u32,
+    /// Warps that share a tile.
+    pub warps: u32,
     /// Whether one tile holds all terms.
     pub unrolled: bool,
 }
@@ -138,7 +140,7 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
         let found = kept.iter().copied().filter(|k| wanted.contains(&k.ex)).collect();
         let visit = Visit { body, terms, folds, stores: full, keeps, found };
         let results = match lanes {
-            Lanes::Across(Across { height, width, unrolled: true }) => visit.unrolled(e, point, height, width),
+            Lanes::Across(Across { height, width, unrolled: true, .. }) => visit.unrolled(e, point, height, width),
             Lanes::Across(across) => visit.across(e, point, across),
             Lanes::Along => visit.along(e, point),
             Lanes::Held(row) => visit.held(e, point, row, &mut held),

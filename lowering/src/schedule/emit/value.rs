@@ -168,16 +168,11 @@ impl Emitter<'_> {
 
     /// As [`store`](Emitter::store), what will be read again before the result lies there.
     pub fn leave(&mut self, node: Node, at: &Affine, value: Value, point: &mut Point) {
+        self.touched.insert(node);
         self.write((node, at), (value, Cache::Keep), true, point);
     }
 
-    fn write(
-        &mut self,
-        (node, at): (Node, &Affine),
-        (value, cache): (Value, Cache),
-        full: bool,
-        point: &mut Point,
-    ) {
+    fn write(&mut self, (node, at): (Node, &Affine), (value, cache): (Value, Cache), full: bool, point: &mut Point) {
         let offset = self.place(at, point);
         let param = self.buffers[&node];
         let mask = self.mask(Varies { parallel: true, walked: full }, point);

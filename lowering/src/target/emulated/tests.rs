@@ -208,6 +208,23 @@ fn attention_gives_what_its_rows_say() {
     }
 }
 
+/// Columns that several warps sum together, the last of them and the last rows being fewer than a tile has.
+#[test]
+fn warps_share_the_columns_of_a_sum() {
+    use crate::graph::{Graph, Reduction};
+    use crate::schedule::attention::tests::{launch, operands};
+    for (kind, dtype) in [(Reduction::Sum, DType::Bf16), (Reduction::Max, DType::F32), (Reduction::ArgMin, DType::F32)]
+    {
+        let mut graph = Graph::new();
+        let x = graph.input(dtype, &[150, 100]);
+        let y = graph.reduce(kind, x, &[0], if kind.is_arg() { DType::I32 } else { dtype });
+        graph.outputs.push(y);
+        let case = launch(&graph, &operands(&graph));
+        assert_eq!(case.program.warps, 4);
+        agrees_on(&case, &spec(32, 4)).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 0, ..ProptestConfig::default() })]
 

@@ -8,7 +8,7 @@ use super::{Compiler, Error, Object, Pool, load, spec};
 use crate::DType;
 use crate::op::Pointwise;
 use crate::spec::Spec;
-use crate::tile::{Builder, Program, Value};
+use crate::tile::{Builder, Cache, Program, Value};
 
 /// Compiles, loads and runs a program.
 fn run(program: &Program, grid: [u32; 3], params: &[u64]) -> u32 {
@@ -68,6 +68,29 @@ fn a_masked_map_writes_its_elements_and_no_others() {
     }
     let text = asm(&program);
     assert!(!text.contains("call"), "{text}");
+}
+
+/// A streaming store goes past the caches where its place is aligned, and is any other store elsewhere.
+#[test]
+fn a_streaming_store_writes_the_same_elements() {
+    let mut b = Builder::new("double");
+    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
+    let shift = b.scalar(DType::I32, 1);
+    let (offsets, _) = block(&mut b, shift, 64);
+    let xs = b.load(x, offsets);
+    let sum = b.add(xs, xs);
+    let at = b.add(offsets, shift);
+    b.store_cached(y, at, (sum, Cache::Stream), None);
+    let program = b.finish();
+    let xs: Vec<f32> = (0..256).map(|i| i as f32).collect();
+    for shift in [0usize, 1, 3, 4, 8, 16] {
+        let mut ys = vec![-1.0f32; 300];
+        run(&program, [4, 1, 1], &[slot(&xs), ys.as_mut_ptr() as u64, shift as u64]);
+        assert!((0..256).all(|i| ys[shift + i] == 2.0 * i as f32), "{shift}: {ys:?}");
+        assert!(ys[..shift].iter().chain(&ys[shift + 256..]).all(|&y| y == -1.0), "{shift}");
+    }
+    let text = asm(&program);
+    assert!(cfg!(not(target_arch = "x86_64")) || text.contains("movnt") && text.contains("sfence"), "{text}");
 }
 
 #[test]
