@@ -36,6 +36,8 @@ pub struct Spec {
     pub shared_bytes: u32,
     /// Its matrix instructions, the preferred ones first.
     pub matrices: &'static [Matrix],
+    /// Warps that multiply together, each its rows by what all of them have in scratch memory; 0 for none.
+    pub group: u32,
     /// LLVM's triple.
     pub triple: String,
     /// LLVM's name of the processor.
@@ -66,6 +68,7 @@ impl Spec {
             load_bytes: 0,
             shared_bytes: 0,
             matrices: &[],
+            group: 0,
             triple: triple.into(),
             cpu: cpu.into(),
             features: features.into(),
@@ -87,7 +90,8 @@ impl Spec {
 /// Everything that generated code may depend on, for cache keys.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Spec { name, family, lanes, warps, tile, load_bytes, shared_bytes, matrices, triple, cpu, features } = self;
+        let Spec { name, family, lanes, warps, tile, load_bytes, shared_bytes, matrices, group, triple, cpu, features } =
+            self;
         write!(
             f,
             "{name} {family:?} lanes={lanes} warps={warps} tile={tile} load={load_bytes} shared={shared_bytes} "
@@ -95,7 +99,7 @@ impl fmt::Display for Spec {
         for matrix in *matrices {
             write!(f, "{} ", matrix.name)?;
         }
-        write!(f, "{triple} {cpu} {features}")
+        write!(f, "group={group} {triple} {cpu} {features}")
     }
 }
 

@@ -6,11 +6,13 @@
 //! next to nothing to compute are *cheap*: they have a layout too, but whoever wants them elsewhere computes them
 //! again, so they decide nothing.
 
+mod products;
+
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::fragment::{Matrix, Split, Tiling, choose};
+use super::fragment::{Matrix, Tiling};
 use super::place::bits_of;
 use super::{Layout, Linear};
 use crate::analysis::axis::{Axis, Info};
@@ -33,6 +35,8 @@ pub struct Assignment {
     lane_bits: u32,
     warp_bits: u32,
     load_bytes: u32,
+    /// Warps that multiply together; 0 for none.
+    group: u32,
 }
 
 impl std::ops::Index<Value> for Assignment {
@@ -64,6 +68,7 @@ impl Assignment {
             lane_bits,
             warp_bits: spec.warps.trailing_zeros(),
             load_bytes: spec.load_bytes,
+            group: spec.group,
         };
         for (inst, data) in &program.insts {
             data.results.iter().for_each(|&r| assignment.defining[r] = Some(inst));
@@ -79,6 +84,17 @@ impl Assignment {
     /// The layout in which memory is accessed through these offsets.
     pub fn memory(&self, program: &Program, offsets: Value) -> Layout {
         self.memory.get(&offsets).cloned().unwrap_or_else(|| self.of_shape(&program.ty(offsets).shape))
+    }
+
+    /// The layout in which a value is written through offsets.  What warps multiplied together is written from where it
+    /// is: pairs of neighbours, which any other layout would have to be brought together from.
+    pub fn written(&self, program: &Program, value: Value, offsets: Value) -> Layout {
+        let home = self.layouts[value].as_ref();
+        let together = self.products.values().filter(|(_, tiling)| tiling.panels.is_some());
+        match home.filter(|home| together.map(|(_, tiling)| &tiling.c).any(|c| c == *home)) {
+            Some(home) => home.clone(),
+            None => self.memory(program, offsets),
+        }
     }
 
     /// The matrix instruction for the product whose result this is, and how it covers the product.
@@ -171,58 +187,6 @@ impl Assignment {
             if packed > 0 {
                 self.packed.insert(shape.clone(), packed);
             }
-        }
-    }
-
-    /// Products by matrix instructions.  An operand that is loaded for it is loaded to where the instruction wants it, and
-    /// the order of the terms and columns is such that wide loads do that.
-    fn find_products(&mut self, program: &Program, infos: &SecondaryMap<Value, Info>, matrices: &'static [Matrix]) {
-        // A product of a product has its rows where that has them.
-        let dots = || program.insts.values().filter(|data| matches!(data.op, Op::Dot(_)));
-        let chained = dots().any(|data| self.loaded(program, infos, data.args[0]).is_none());
-        let split = if chained { Split::Rows } else { Split::Sides };
-        for data in program.insts.values() {
-            let (Op::Dot(precision), &[a, b, _], &[result]) = (&data.op, &data.args[..], &data.results[..]) else {
-                continue;
-            };
-            let (left, sums) = (program.ty(a), program.ty(result));
-            let extents = [sums.shape[0], sums.shape[1], left.shape[1]];
-            let found = choose(matrices, [left.dtype, sums.dtype], *precision, extents, (self.warp_bits, split));
-            let Some((matrix, tiling)) = found else { continue };
-            let [from_a, from_b] = [a, b].map(|x| self.loaded(program, infos, x));
-            let along = |loaded: &Option<Loaded>, axis: usize| loaded.as_ref().map_or(1, |l| l.run_along(axis));
-            // Terms in another order must be in that order in both operands.
-            let terms = along(&from_a, 1).min(along(&from_b, 0));
-            let tiling = tiling.in_runs(terms, along(&from_b, 1));
-            for (loaded, layout) in [(from_a, &tiling.a), (from_b, &tiling.b)] {
-                // What several warps want alike is loaded once, and handed on through scratch memory.
-                let shared = layout.warp.bases().contains(&0);
-                if let Some(loaded) = loaded.filter(|_| !shared) {
-                    self.memory.insert(loaded.offsets, layout.transposed(&loaded.perm).neighbours_first(loaded.axis));
-                }
-            }
-            self.products.insert(result, (matrix, tiling));
-        }
-    }
-
-    /// The load that a tile of two axes comes from.
-    fn loaded(&self, program: &Program, infos: &SecondaryMap<Value, Info>, x: Value) -> Option<Loaded> {
-        let data = &program.insts[self.defining[x]?];
-        match &data.op {
-            Op::Load(_) => {
-                let (offsets, bytes) = (data.args[0], program.ty(x).dtype.bytes() as u32);
-                let run = |axis: &Axis| axis.contiguity.min(aligned(axis)).min((self.load_bytes / bytes).max(1));
-                let runs: SmallVec<[u32; 2]> = infos[offsets].axes.iter().map(run).collect();
-                let axis = (0..runs.len()).max_by_key(|&axis| runs[axis])?;
-                Some(Loaded { offsets, perm: smallvec![0, 1], axis, run: runs[axis] })
-            }
-            Op::Trans(perm) => {
-                let loaded = self.loaded(program, infos, data.args[0])?;
-                // Axis `i` of the tile is axis `perm[i]` of what is below.
-                let below = |axis: u8| perm.iter().position(|&p| p == axis).unwrap_or(0) as u8;
-                Some(Loaded { perm: loaded.perm.iter().map(|&axis| below(axis)).collect(), ..loaded })
-            }
-            _ => None,
         }
     }
 
@@ -351,25 +315,6 @@ impl Assignment {
     /// The layout of a value, the usual one of its shape while it is undecided.
     fn home(&self, program: &Program, value: Value) -> Layout {
         self.layouts[value].clone().unwrap_or_else(|| self.of_shape(&program.ty(value).shape))
-    }
-}
-
-/// A load that an operand of a product comes from.
-struct Loaded {
-    /// The places it reads.
-    offsets: Value,
-    /// Axis `i` of the loaded tile is axis `perm[i]` of the operand.
-    perm: SmallVec<[u8; 2]>,
-    /// The axis of the loaded tile along which neighbours lie side by side in memory.
-    axis: usize,
-    /// How many of them one access can reach.
-    run: u32,
-}
-
-impl Loaded {
-    /// How many neighbours along an axis of the operand one access reaches.
-    fn run_along(&self, axis: usize) -> u32 {
-        if usize::from(self.perm[self.axis]) == axis { self.run } else { 1 }
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Knows no instructions: they are rows of the target's [`Spec`](crate::spec::Spec).
 
+use super::panels::Panels;
 use super::{Layout, Linear};
 use crate::dtype::DType;
 use crate::tile::Precision;
@@ -73,6 +74,8 @@ pub struct Tiling {
     pub c: Layout,
     /// Fragments of one warp down (`M`), across (`N`) and along the terms (`K`).
     pub fragments: [u32; 3],
+    /// How `b` lies in scratch memory, where warps read it from there together.
+    pub panels: Option<Panels>,
 }
 
 impl Matrix {
@@ -106,6 +109,7 @@ impl Matrix {
             b: self.b.tiled([own_k, own_n], [k, columns], [k, n], &keep(|bit| matches!(bit, Bit::Column(_)))),
             c: self.c.tiled([own_m, own_n], [rows, columns], [m, n], &warps),
             fragments: [rows / own_m, columns / own_n, k / own_k],
+            panels: None,
         })
     }
 }
@@ -121,6 +125,7 @@ impl Tiling {
             b: self.b.reordered(0, &terms).reordered(1, &columns),
             c: self.c.reordered(1, &columns),
             fragments: self.fragments,
+            panels: self.panels,
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod convert;
 pub mod factor;
 pub mod fragment;
 pub mod linear;
+pub mod panels;
 
 mod place;
 

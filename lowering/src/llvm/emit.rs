@@ -5,7 +5,7 @@ use inkwell::values::{InstructionOpcode, InstructionValue, PointerValue};
 
 use super::ir::{Any, Ir};
 use crate::dtype::DType;
-use crate::layout::fragment::Matrix;
+use crate::layout::fragment::{Matrix, Tiling};
 use crate::tile::Param;
 
 /// Where a thread stands, as i32: its lane in its warp, its warp in its program.
@@ -91,6 +91,23 @@ pub trait Emit<'c> {
     /// lane holds of each operand, in the order of the fragments' registers; gives those of the result.
     fn multiply(&self, _ir: &Ir<'c>, matrix: &Matrix, _a: &[Any<'c>], _b: &[Any<'c>], _c: &[Any<'c>]) -> Vec<Any<'c>> {
         panic!("bug in the lowering: no instruction `{}` here", matrix.name)
+    }
+
+    /// Makes this thread's writes to scratch memory seen by instructions of several warps, behind the next barrier.
+    fn publish(&self, _ir: &Ir<'c>) {}
+
+    /// The same for all fragments of a product whose second factor lies in scratch memory from `base` on, if there is an
+    /// instruction of several warps for it: the elements of `a` and `c` that one lane holds, in the order of the tiling.
+    fn multiply_together(
+        &self,
+        _ir: &Ir<'c>,
+        _matrix: &Matrix,
+        _tiling: &Tiling,
+        _base: PointerValue<'c>,
+        _a: &[Any<'c>],
+        _c: &[Any<'c>],
+    ) -> Option<Vec<Any<'c>>> {
+        None
     }
 
     /// Whether a masked access to consecutive elements of this type is one instruction; if not, the code asks first

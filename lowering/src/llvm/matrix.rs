@@ -8,11 +8,13 @@
 //!
 //! [`Emit::multiply`]: super::Emit::multiply
 
+use super::emit::Thread;
 use super::ir::Any;
 use super::lower::Lower;
 use super::value::{Reg, Tile};
 use crate::layout::Layout;
 use crate::layout::fragment::{Matrix, Tiling};
+use crate::layout::panels::Panels;
 use crate::tile::{Precision, Value};
 
 impl<'c> Lower<'_, 'c> {
@@ -24,6 +26,9 @@ impl<'c> Lower<'_, 'c> {
         tiling: &Tiling,
         precision: Precision,
     ) -> Tile<'c> {
+        if let (Some(panels), Some(thread)) = (&tiling.panels, self.thread()) {
+            return self.product_together(thread, args, (matrix, tiling), panels);
+        }
         let [a, b] = [(args[0], &tiling.a), (args[1], &tiling.b)].map(|(x, layout)| self.registers(x, layout));
         let mut sums = self.registers(args[2], &tiling.c);
         let round = |l: &Self, xs: &[Any<'c>]| -> Vec<Any<'c>> { xs.iter().map(|&x| l.tf32(x)).collect() };
@@ -37,6 +42,29 @@ impl<'c> Lower<'_, 'c> {
                 self.multiply_fragments(matrix, tiling, &a_head, &b_tail, &mut sums);
             }
             self.multiply_fragments(matrix, tiling, &a_head, &b_head, &mut sums);
+        }
+        Tile { layout: tiling.c.clone(), regs: sums.into_iter().map(Reg::Vector).collect() }
+    }
+
+    /// The product by warps together, which read `b` from scratch memory.
+    fn product_together(
+        &mut self,
+        thread: Thread<'c>,
+        args: &[Value],
+        (matrix, tiling): (&Matrix, &Tiling),
+        panels: &Panels,
+    ) -> Tile<'c> {
+        let home = self.layouts[args[1]].clone();
+        let b = self.tile(args[1], &home);
+        let base = self.lay_in_panels(thread, &b, panels);
+        let a = self.registers(args[0], &tiling.a);
+        let mut sums = self.registers(args[2], &tiling.c);
+        match self.emit.multiply_together(self.ir, matrix, tiling, base, &a, &sums) {
+            Some(together) => sums = together,
+            None => {
+                let b = self.read_panels(thread, base, &tiling.b, (panels, matrix.operand));
+                self.multiply_fragments(matrix, tiling, &a, &b, &mut sums);
+            }
         }
         Tile { layout: tiling.c.clone(), regs: sums.into_iter().map(Reg::Vector).collect() }
     }

@@ -74,7 +74,7 @@ impl<'c> Lower<'_, 'c> {
 
     /// Operands: offsets, value \[, mask\].
     pub fn store(&mut self, (param, cache): (Param, Cache), args: &[Value]) {
-        let layout = self.layouts.memory(self.program, args[0]);
+        let layout = self.layouts.written(self.program, args[1], args[0]);
         let dtype = self.ty(args[1]).dtype;
         let offsets = self.tile(args[0], &layout);
         let value = self.tile(args[1], &layout);

@@ -12,7 +12,9 @@ use super::lower::Lower;
 use super::threads::{bits_in, same_bits};
 use super::value::{Reg, Tile};
 use crate::dtype::DType;
+use crate::layout::panels::Panels;
 use crate::layout::{Layout, Linear};
+use smallvec::smallvec;
 
 /// Bytes of a piece.
 const PIECE: u32 = 16;
@@ -30,6 +32,16 @@ struct Pieces {
 }
 
 impl Pieces {
+    /// Pieces of `2^bits` elements whose coordinates are their places.
+    fn as_they_lie(layout: &Layout, dtype: DType, bits: u32) -> Pieces {
+        Pieces { dtype, bits, places: Linear::identity(layout.shape.iter().product::<u32>().ilog2()) }
+    }
+
+    /// Bytes of a tile.
+    fn size(&self) -> u32 {
+        (self.dtype.bytes() as u32) << self.places.bits()
+    }
+
     /// How to go from one layout to the other, if both have whole pieces in registers.
     fn between(from: &Layout, to: &Layout, dtype: DType) -> Option<Pieces> {
         let bits = (PIECE / dtype.bytes() as u32).ilog2();
@@ -84,15 +96,8 @@ impl<'c> Lower<'_, 'c> {
     fn through_pieces(&self, thread: Thread<'c>, tile: &Tile<'c>, layout: &Layout, pieces: &Pieces) -> Tile<'c> {
         let (ir, dtype) = (self.ir, pieces.dtype);
         let vector = ir.wide(ir.memory_type(dtype), 1 << pieces.bits);
-        let elements = tile.layout.shape.iter().product::<u32>();
-        let base = self.handed_over(thread, &tile.layout, dtype.bytes() as u32 * elements, |base| {
-            let mut at = Places::new(self, thread, &tile.layout, pieces, base);
-            for (first, members) in runs(&tile.layout, pieces.bits) {
-                let x = members.iter().zip(0..).fold(ir.poison(vector), |x, (&r, i)| {
-                    ir.insert(x, self.as_stored(dtype, self.first(tile.regs[r as usize])), i)
-                });
-                ir.store(at.of(first), x, PIECE);
-            }
+        let base = self.handed_over(thread, &tile.layout, pieces.size(), |base| {
+            self.write_pieces(thread, tile, pieces, base);
         });
         let mut at = Places::new(self, thread, layout, pieces, base);
         let mut regs: Vec<Option<Reg<'c>>> = vec![None; layout.registers()];
@@ -105,6 +110,55 @@ impl<'c> Lower<'_, 'c> {
         }
         Tile { regs: regs.into_iter().flatten().collect(), layout: layout.clone() }
     }
+}
+
+impl<'c> Lower<'_, 'c> {
+    fn write_pieces(&self, thread: Thread<'c>, tile: &Tile<'c>, pieces: &Pieces, base: PointerValue<'c>) {
+        let (ir, dtype) = (self.ir, pieces.dtype);
+        let vector = ir.wide(ir.memory_type(dtype), 1 << pieces.bits);
+        let mut at = Places::new(self, thread, &tile.layout, pieces, base);
+        for (first, members) in runs(&tile.layout, pieces.bits) {
+            let x = members.iter().zip(0..).fold(ir.poison(vector), |x, (&r, i)| {
+                ir.insert(x, self.as_stored(dtype, self.first(tile.regs[r as usize])), i)
+            });
+            ir.store(at.of(first), x, PIECE);
+        }
+    }
+
+    /// Writes a tile to scratch memory in panels, for instructions of several warps.
+    pub fn lay_in_panels(&self, thread: Thread<'c>, tile: &Tile<'c>, panels: &Panels) -> PointerValue<'c> {
+        let dtype = same_bits(self.first(tile.regs[0]).get_type());
+        let tile = Tile { layout: placed(&tile.layout, panels), regs: tile.regs.clone() };
+        let bits = (PIECE / dtype.bytes() as u32).ilog2();
+        let whole = (0..bits).all(|bit| tile.layout.register.bases().contains(&(1 << bit)));
+        let pieces = Pieces::as_they_lie(&tile.layout, dtype, if whole { bits } else { 0 });
+        self.handed_over(thread, &tile.layout, panels.size(), |base| {
+            self.write_pieces(thread, &tile, &pieces, base);
+            self.emit.publish(self.ir);
+        })
+    }
+
+    /// What lies in panels, register by register, in a layout.
+    pub fn read_panels(
+        &self,
+        thread: Thread<'c>,
+        base: PointerValue<'c>,
+        layout: &Layout,
+        (panels, dtype): (&Panels, DType),
+    ) -> Vec<Any<'c>> {
+        let layout = placed(layout, panels);
+        let pieces = Pieces::as_they_lie(&layout, dtype, 0);
+        let mut at = Places::new(self, thread, &layout, &pieces, base);
+        let ty = self.ir.memory_type(dtype);
+        (0..layout.registers() as u32).map(|r| self.ir.load(ty, at.of(r), dtype.bytes() as u32)).collect()
+    }
+}
+
+/// The layout with an element's place in panels for its coordinate.
+fn placed(layout: &Layout, panels: &Panels) -> Layout {
+    let places = panels.places();
+    let [register, lane, warp] = [&layout.register, &layout.lane, &layout.warp].map(|map| map.then(&places));
+    Layout { shape: smallvec![layout.shape.iter().product()], register, lane, warp }
 }
 
 /// The registers of each piece in the order of its elements, and the first of them.

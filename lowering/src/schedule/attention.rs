@@ -81,7 +81,7 @@ pub struct Causal {
 pub fn find(graph: &Graph, options: &Options) -> FxHashMap<Node, Found> {
     let mut found: FxHashMap<Node, Found> = FxHashMap::default();
     // Strict numerics have one order for the terms of all products.
-    if !options.fuse || options.grain.queries == 0 || options.gemm_from.is_none() {
+    if !options.fuse || options.grain.attention(0).is_none() || options.gemm_from.is_none() {
         return found;
     }
     let candidates: Vec<Found> = graph.nodes.keys().filter_map(|node| matches(graph, node)).collect();

@@ -1,5 +1,39 @@
 //! How a machine wants work to be cut up.  Changes what runs beside what, and no bit of any result.
 
+/// Widest rows of an attention of which sums and factors take few registers, and some.
+const WIDTHS: [u32; 2] = [64, 128];
+
+/// How an attention is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attend {
+    /// Queries that a warp keeps, as many as an instruction multiplies or twice that.
+    pub queries: u32,
+    /// Warps of a program, which share the keys and values that it reads.
+    pub warps: u32,
+    /// Keys of a block.
+    pub keys: u32,
+}
+
+impl Attend {
+    /// Fewest queries of a warp, which an instruction multiplies at once.
+    const LEAST: u32 = 16;
+
+    /// Where warps multiply together, keys and values take no registers: blocks can be longer, and more warps share them.
+    /// Measured on an H200.
+    const TOGETHER: [Attend; 3] = [
+        Attend { queries: Attend::LEAST, warps: 4, keys: 64 },
+        Attend { queries: Attend::LEAST, warps: 8, keys: 128 },
+        Attend { queries: Attend::LEAST, warps: 8, keys: 64 },
+    ];
+
+    /// Where each warp multiplies by itself: of wide rows, sums take twice the registers.
+    const fn by_warps(queries: u32) -> [Attend; 3] {
+        let half = if queries / 2 > Attend::LEAST { queries / 2 } else { Attend::LEAST };
+        let wide = Attend { queries: half, warps: 4, keys: 64 };
+        [Attend { queries, ..wide }, wide, wide]
+    }
+}
+
 /// Tiles that are reduced along their rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Columns {
@@ -49,9 +83,9 @@ pub struct Grain {
     pub shared: u64,
     /// Programs that share a row at least, where it has as many tiles.
     pub pieces: u32,
-    /// Queries of an attention that a warp keeps, at least 16, where their rows are narrow; 0 where tiles are not multiplied
+    /// How attentions are cut, by the width of their rows: up to [`WIDTHS`], and wider; none where tiles are not multiplied
     /// by instructions of their own, and an attention is no kernel.
-    pub queries: u32,
+    attentions: Option<[Attend; 3]>,
     /// Whether a product's tail runs on the threads that compute the product, each on its part.
     pub finishes: bool,
 }
@@ -75,7 +109,7 @@ impl Grain {
             block_each: false,
             shared: 16 << 10,
             pieces: 1,
-            queries: 0,
+            attentions: None,
             finishes: true,
         }
     }
@@ -99,7 +133,7 @@ impl Grain {
             block_each: true,
             shared: 2 << 10,
             pieces: 1,
-            queries: 32,
+            attentions: Some(Attend::by_warps(32)),
             finishes: false,
         }
     }
@@ -118,9 +152,20 @@ impl Grain {
         Grain { programs, ..self }
     }
 
-    /// The same cut for a machine whose warps keep so many queries of an attention.
+    /// The same cut for a machine whose warps keep so many queries of an attention, at least 16, where rows are narrow.
     pub fn with_queries(self, queries: u32) -> Grain {
-        Grain { queries, ..self }
+        Grain { attentions: Some(Attend::by_warps(queries)), ..self }
+    }
+
+    /// The same cut for a machine whose warps multiply together.
+    pub fn together(self) -> Grain {
+        Grain { attentions: Some(Attend::TOGETHER), ..self }
+    }
+
+    /// How an attention is cut whose widest rows have so many elements; nothing where it is no kernel.
+    pub fn attention(&self, width: u32) -> Option<Attend> {
+        let cuts = self.attentions?;
+        Some(cuts[WIDTHS.iter().filter(|&&most| width > most).count()])
     }
 
     /// The same cut for a machine that writes results of so many bytes past its caches.

@@ -16,6 +16,10 @@ pub(super) const SHARED: u16 = 3;
 /// What every piece, and every part of one, is aligned to.
 const ALIGN: u32 = 16;
 
+/// What parts that are at least as long are aligned to: matrix instructions read them in rows whose places follow from
+/// their addresses.
+pub(super) const PANEL: u32 = 1024;
+
 /// Memory of the running program while its body is emitted.
 pub(super) struct Scratch<'c> {
     /// Number of the running program in its block.
@@ -37,7 +41,7 @@ impl<'c> Scratch<'c> {
     /// Memory for the instruction that is being emitted; `shared` declares that of the block.
     pub fn take(&self, ir: &Ir<'c>, bytes: u32, shared: impl FnOnce() -> GlobalValue<'c>) -> PointerValue<'c> {
         let int = ir.context.i32_type();
-        let start = self.taken.get();
+        let start = self.taken.get().next_multiple_of(if bytes >= PANEL { PANEL } else { ALIGN });
         self.taken.set(start + bytes.next_multiple_of(ALIGN));
         self.most.set(self.most.get().max(self.taken.get()));
         let [shared, stride] = *self.globals.get_or_init(|| {

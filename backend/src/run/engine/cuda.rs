@@ -196,7 +196,8 @@ impl Engine for Cuda {
     }
 
     fn grain(&self) -> Grain {
-        Grain::of_threads(self.device.facts().multiprocessors * WARPS)
+        let grain = Grain::of_threads(self.device.facts().multiprocessors * WARPS);
+        if self.spec.group > 0 { grain.together() } else { grain }
     }
 
     fn gemm_from(&self) -> Option<u64> {

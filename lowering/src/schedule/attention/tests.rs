@@ -119,13 +119,18 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn planned(g: &Graph) -> Plan {
+    planned_as(g, options().grain)
+}
+
+/// Its plan on a machine that wants its work cut up like this.
+pub(crate) fn planned_as(g: &Graph, grain: Grain) -> Plan {
     let input = |data: &crate::graph::NodeData| InputData {
         layout: Layout::contiguous(&data.dims),
         buffer_len: data.len(),
         donated: false,
     };
     let inputs = g.nodes.values().filter(|d| matches!(d.op, crate::graph::Op::Input(_)));
-    plan(g, &inputs.map(input).collect::<Vec<_>>(), &options())
+    plan(g, &inputs.map(input).collect::<Vec<_>>(), &Options { grain, ..options() })
 }
 
 fn launches(g: &Graph) -> usize {
@@ -133,8 +138,8 @@ fn launches(g: &Graph) -> usize {
 }
 
 /// The one launch of an attention on its operands, the result being the last buffer.
-pub(crate) fn launch(g: &Graph, inputs: &[Array]) -> Case {
-    let plan = planned(g);
+pub(crate) fn launch(g: &Graph, inputs: &[Array], grain: Grain) -> Case {
+    let plan = planned_as(g, grain);
     let computing: Vec<&Step> = plan.steps.iter().filter(|s| !matches!(s, Step::Free(_))).collect();
     let [Step::Launch { program, grid, args, .. }] = computing[..] else { panic!("{g}\n{plan}") };
     let data = |arg: &Arg| match arg {

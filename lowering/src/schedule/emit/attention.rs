@@ -22,18 +22,6 @@ use crate::op::Pointwise;
 use crate::tile::{Precision, Value};
 use smallvec::smallvec;
 
-/// Warps of a program, which share the keys and values that it reads.
-const WARPS: u32 = 4;
-
-/// Fewest queries of a warp, which an instruction multiplies at once.
-const LEAST: u32 = 16;
-
-/// Widest row of which a warp keeps so many queries as it can; of wider ones the sums take twice the registers.
-const NARROW: u32 = 64;
-
-/// Keys of a block.
-const KEYS: u32 = 64;
-
 /// Writes the kernel of the attention whose result is `root`, which lies as `layout` says.
 pub fn emit(
     graph: &Graph,
@@ -51,7 +39,6 @@ pub fn emit(
     let batch = 0..rows.start;
     let places: Vec<_> = attention.factors.iter().map(|f| &f.1).chain([&result_at]).collect();
     let mut e = Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &places);
-    e.b.warps(WARPS);
     attention.factors.iter().for_each(|f| {
         e.buffer(f.0, false);
     });
@@ -59,8 +46,9 @@ pub fn emit(
     let down = Side::new(&mut e, axes, rows);
     let across = Side::new(&mut e, axes, columns);
     let [width, values] = [(width, width_axis), (values, values_axis)].map(|(n, axis)| Row::new(&mut e, n, axis));
-    let is_wide = width.padded.max(values.padded) > NARROW;
-    let tile = WARPS * if is_wide { LEAST.max(grain.queries / 2) } else { grain.queries };
+    let Some(cut) = grain.attention(width.padded.max(values.padded)) else { unreachable!("nobody asked for a kernel") };
+    e.b.warps(cut.warps);
+    let tile = cut.warps * cut.queries;
     let tiles = queries.div_ceil(tile.into());
     let last = e.argument(tiles as i64 - 1, 1);
     let members: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
@@ -73,19 +61,28 @@ pub fn emit(
     let size = e.int(tile.into());
     let first = e.op(Pointwise::Mul, number, size);
     let (_, inside) = down.from(&mut e, first, tile, 1, &mut point);
-    let block = Block { attention, tile, across: &across, width: &width, values: &values, point: &point, inside };
+    let block = Block {
+        attention,
+        tile,
+        keys: cut.keys,
+        across: &across,
+        width: &width,
+        values: &values,
+        point: &point,
+        inside,
+    };
     let q = width.load(&mut e, (&attention.factors[0], attention.narrow), &point, Some(inside));
 
     let [zero, lowest] = [0.0, f32::MIN].map(|x| e.b.constant(DType::F32, x.to_bits().into()));
     let sums = e.b.broadcast(zero, &[tile, values.padded]);
     let [total, shift] = [zero, lowest].map(|x| e.b.broadcast(x, &[tile]));
-    let (none, step) = (e.int(0), e.int(KEYS.into()));
+    let (none, step) = (e.int(0), e.int(cut.keys.into()));
     // Every query of the tile sees the keys below `all`; none sees those from `end` on.
     let (all, end) = match attention.causal {
         None => (across.extent, across.extent),
         Some(causal) => block.seen(&mut e, causal, first, &mut point.clone()),
     };
-    let full = full_end(&mut e, none, all, KEYS);
+    let full = full_end(&mut e, none, all, cut.keys);
     let carried = e.for_loop((none, full, step), &[sums, total, shift], |e, start, carried| {
         block.add(e, q, (start, false), carried)
     });
@@ -159,6 +156,8 @@ impl Row {
 struct Block<'a> {
     attention: &'a Attention,
     tile: u32,
+    /// How many keys that are.
+    keys: u32,
     across: &'a Side,
     width: &'a Row,
     values: &'a Row,
@@ -192,9 +191,9 @@ impl Block<'_> {
         let attention = self.attention;
         // Keys are rows of the factors, and columns of the scores.
         let mut of_factors = self.point.clone();
-        let (_, rows) = self.across.from(e, start, KEYS, 1, &mut of_factors);
+        let (_, rows) = self.across.from(e, start, self.keys, 1, &mut of_factors);
         let mut point = self.point.clone();
-        let (_, columns) = self.across.from(e, start, KEYS, 0, &mut point);
+        let (_, columns) = self.across.from(e, start, self.keys, 0, &mut point);
         let some = edge.then_some(rows);
         let [_, k, v] = &attention.factors;
         let k = self.width.load(e, (k, attention.narrow), &of_factors, some);
@@ -202,7 +201,7 @@ impl Block<'_> {
 
         let k = e.b.trans(k, &[1, 0]);
         let zero = e.b.constant(DType::F32, 0);
-        let zeros = e.b.broadcast(zero, &[self.tile, KEYS]);
+        let zeros = e.b.broadcast(zero, &[self.tile, self.keys]);
         let product = e.b.dot(q, k, zeros, Precision::Ieee);
         point.reduced[0] = Some(e.b.cast(product, attention.product));
         point.parallel_mask = Some(if edge { e.op(Pointwise::And, self.inside, columns) } else { self.inside });
@@ -242,6 +241,6 @@ impl Block<'_> {
             _ => self.attention.scores,
         };
         let scores = e.value(ex, point);
-        e.b.broadcast(scores, &[self.tile, KEYS])
+        e.b.broadcast(scores, &[self.tile, self.keys])
     }
 }

@@ -1,3 +1,5 @@
+//! Long rows, summed in one pass and in two.
+
 use super::super::execute;
 use super::super::plan::{InputData, Layout, Options, Step};
 use super::super::{Grain, plan};

@@ -37,6 +37,7 @@ pub fn spec(name: &str) -> Option<Spec> {
         load_bytes: 16,
         shared_bytes: SHARED,
         matrices: row.matrices,
+        group: 0,
         triple: "amdgcn-amd-amdhsa".into(),
         cpu: row.name.into(),
         features: String::new(),

@@ -191,14 +191,18 @@ fn powers_of_two_are_near_enough() {
 /// rows say.
 #[test]
 fn attention_gives_what_its_rows_say() {
-    use crate::schedule::attention::tests::{CHANGES, SIZES, attention, compare, launch, operands};
-    for machine in [nvidia::spec("sm_80", 80).unwrap(), amd::spec("gfx942").unwrap(), amd::spec("gfx1100").unwrap()] {
-        let (name, matrices) = (machine.name.clone(), machine.matrices);
+    use crate::schedule::attention::tests::{CHANGES, SIZES, attention, compare, launch, operands, options};
+    let nvidia = nvidia::spec("sm_80", 80).unwrap();
+    // What warps multiply together is taken apart into the instructions of one.
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
+    for machine in [nvidia, together, amd::spec("gfx942").unwrap(), amd::spec("gfx1100").unwrap()] {
+        let (name, matrices, group) = (machine.name.clone(), machine.matrices, machine.group);
         for (sizes, change) in SIZES.into_iter().zip(CHANGES.into_iter().cycle().skip(1)) {
             let graph = attention(DType::Bf16, sizes, change);
             let inputs = operands(&graph);
-            let case = launch(&graph, &inputs);
-            let emulated = Spec { name: name.clone(), matrices, ..spec(machine.lanes, case.program.warps) };
+            let grain = if group > 0 { options().grain.together() } else { options().grain };
+            let case = launch(&graph, &inputs, grain);
+            let emulated = Spec { name: name.clone(), matrices, group, ..spec(machine.lanes, case.program.warps) };
             let (data, _) = run(&case, &emulated).unwrap();
             let Some(Data::Buffer(bytes)) = data.iter().rfind(|d| matches!(d, Data::Buffer(_))) else { panic!() };
             let dims = graph.dims(graph.outputs[0]);
@@ -212,14 +216,14 @@ fn attention_gives_what_its_rows_say() {
 #[test]
 fn warps_share_the_columns_of_a_sum() {
     use crate::graph::{Graph, Reduction};
-    use crate::schedule::attention::tests::{launch, operands};
+    use crate::schedule::attention::tests::{launch, operands, options};
     for (kind, dtype) in [(Reduction::Sum, DType::Bf16), (Reduction::Max, DType::F32), (Reduction::ArgMin, DType::F32)]
     {
         let mut graph = Graph::new();
         let x = graph.input(dtype, &[150, 100]);
         let y = graph.reduce(kind, x, &[0], if kind.is_arg() { DType::I32 } else { dtype });
         graph.outputs.push(y);
-        let case = launch(&graph, &operands(&graph));
+        let case = launch(&graph, &operands(&graph), options().grain);
         assert_eq!(case.program.warps, 4);
         agrees_on(&case, &spec(32, 4)).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
     }

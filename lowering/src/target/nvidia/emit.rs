@@ -6,9 +6,9 @@ use inkwell::module::Linkage;
 use inkwell::values::{InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
-use super::matrix;
+use super::{group, matrix};
 use crate::dtype::DType;
-use crate::layout::fragment::Matrix;
+use crate::layout::fragment::{Matrix, Tiling};
 use crate::llvm::address::{element_address, element_addresses};
 use crate::llvm::alias::Scopes;
 use crate::llvm::check::report;
@@ -16,7 +16,7 @@ use crate::llvm::ir::{Any, Ir, built};
 use crate::llvm::{Emit, Thread};
 use crate::spec::Spec;
 use crate::target::arguments::{self, Arguments};
-use crate::target::scratch::{SHARED, Scratch};
+use crate::target::scratch::{PANEL, SHARED, Scratch};
 use crate::tile::{Param, ParamKind, Program};
 
 /// LLVM's number of the calling convention of kernels.
@@ -139,7 +139,7 @@ impl<'c> Emit<'c> for Nvidia<'c> {
             let memory = ir.context.i8_type().array_type(0);
             let shared = ir.module.add_global(memory, Some(AddressSpace::from(SHARED)), "shared");
             shared.set_linkage(Linkage::External);
-            shared.set_alignment(16);
+            shared.set_alignment(PANEL);
             shared
         })
     }
@@ -219,6 +219,22 @@ impl<'c> Emit<'c> for Nvidia<'c> {
 
     fn multiply(&self, ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
         matrix::multiply(ir, matrix, a, b, c)
+    }
+
+    fn publish(&self, ir: &Ir<'c>) {
+        group::publish(ir);
+    }
+
+    fn multiply_together(
+        &self,
+        ir: &Ir<'c>,
+        matrix: &Matrix,
+        tiling: &Tiling,
+        base: PointerValue<'c>,
+        a: &[Any<'c>],
+        c: &[Any<'c>],
+    ) -> Option<Vec<Any<'c>>> {
+        group::multiply(ir, matrix, tiling, base, a, c)
     }
 
     fn barrier(&self, ir: &Ir<'c>) {

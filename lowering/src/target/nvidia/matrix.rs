@@ -47,6 +47,9 @@ pub(super) const AMPERE: &[Matrix] = &[
     instruction("llvm.nvvm.mma.m16n8k32.row.col.u8", [DType::U8, DType::U32], Precision::Ieee, 32, [A4, B4]),
 ];
 
+/// Warps of a group, which multiply together on sm_90a.
+pub(super) const GROUP: u32 = 4;
+
 /// `c + a·b`
 pub(super) fn multiply<'c>(ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
     let operands = [a, b].into_iter().flat_map(|xs| words(ir, matrix, xs));
@@ -56,7 +59,7 @@ pub(super) fn multiply<'c>(ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any
 }
 
 /// The elements of one lane, 32 bits at a time: halves as a vector, all else as an integer.
-fn words<'c>(ir: &Ir<'c>, matrix: &Matrix, xs: &[Any<'c>]) -> Vec<Any<'c>> {
+pub(super) fn words<'c>(ir: &Ir<'c>, matrix: &Matrix, xs: &[Any<'c>]) -> Vec<Any<'c>> {
     let word: BasicTypeEnum<'c> = ir.context.i32_type().into();
     let each = 4 / matrix.operand.bytes();
     let pack = |xs: &[Any<'c>]| {

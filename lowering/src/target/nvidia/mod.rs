@@ -5,6 +5,7 @@
 
 pub mod driver;
 mod emit;
+mod group;
 mod matrix;
 mod object;
 mod specs;

@@ -54,6 +54,7 @@ impl Row {
             load_bytes: 16,
             shared_bytes: self.shared_bytes,
             matrices: matrix::AMPERE,
+            group: if self.name == "sm_90a" { matrix::GROUP } else { 0 },
             triple: "nvptx64-nvidia-cuda".into(),
             cpu: self.name.into(),
             features: format!("+ptx{ptx_version}"),

@@ -131,7 +131,7 @@ fn attention_multiplies_what_it_loaded_in_runs() {
     let graph = attention(DType::Bf16, SIZES[1], Change::Causal);
     let program = &planned(&graph).programs[0];
     assert_eq!(program.warps, 4);
-    let text = ptx(program, "sm_90a");
+    let text = ptx(program, "sm_80");
     // Twice: blocks that all queries see, and those at the edge.  128×64 scores of 64 terms, and 128×64 sums of 64.
     let products = 2 * (128 / 16 / 4) * (64 / 8) * (64 / 16);
     let count = |what: &str| text.matches(what).count();
@@ -140,4 +140,17 @@ fn attention_multiplies_what_it_loaded_in_runs() {
     assert_eq!(count("ld.shared.v4.b32"), 2 * 2 * pieces(64) + pieces(128 / 4), "{text}");
     assert_eq!((count("ld.global.nc.v4.b32") > 8, count("ex2.approx.ftz.f32") > 64), (true, true), "{text}");
     assert_eq!((count(".local"), count("ld.shared.b16")), (0, 0), "{text}");
+}
+
+/// Where four warps multiply together, they read keys and values from shared memory themselves.
+#[test]
+fn attention_multiplies_what_lies_in_shared_memory() {
+    use crate::schedule::attention::tests::{Change, SIZES, attention, options, planned_as};
+    let graph = attention(DType::Bf16, SIZES[1], Change::Causal);
+    let text = ptx(&planned_as(&graph, options().grain.together()).programs[0], "sm_90a");
+    let count = |what: &str| text.matches(what).count();
+    // Twice two products of 64 queries and 64 terms.
+    assert_eq!(count("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"), 2 * 2 * (64 / 16), "{text}");
+    assert_eq!(count("st.shared.v4.b32"), 2 * 2 * (64 * 64 * 2 / 16 / 128), "{text}");
+    assert_eq!([".local", "ld.shared", "mma.sync"].map(count), [0, 0, 0], "{text}");
 }

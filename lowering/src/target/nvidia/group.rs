@@ -1,0 +1,104 @@
+//! `wgmma`: products by four warps, each its sixteen rows, that read the second factor from shared memory.
+//!
+//! Sources: PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate instructions"; the registers of a warp are
+//! arranged as for `mma.m16n8k16`, fragment beside fragment ("Register fragments and shared memory matrix layouts").
+
+use std::fmt::Write;
+
+use inkwell::attributes::AttributeLoc;
+use inkwell::values::{InstructionOpcode as I, PointerValue};
+
+use super::matrix::words;
+use crate::dtype::DType;
+use crate::layout::fragment::{Matrix, Tiling};
+use crate::layout::panels::Panels;
+use crate::llvm::ir::{Any, Ir, built};
+
+/// Rows of 128 bytes whose pieces change places, in the field of a descriptor that says so.
+const SWIZZLED: u64 = 1 << 62;
+
+/// Makes what this thread wrote to shared memory seen by the instructions.
+pub(super) fn publish(ir: &Ir<'_>) {
+    assembly(ir, "fence.proxy.async.shared::cta;", "~{memory}", &[], 0);
+}
+
+/// `c + a·b` for all fragments of a tiling, `b` lying in panels from `base` on.
+pub(super) fn multiply<'c>(
+    ir: &Ir<'c>,
+    matrix: &Matrix,
+    tiling: &Tiling,
+    base: PointerValue<'c>,
+    a: &[Any<'c>],
+    c: &[Any<'c>],
+) -> Option<Vec<Any<'c>>> {
+    let panels = tiling.panels.as_ref()?;
+    let [down, across, terms] = tiling.fragments;
+    let [_, width, depth] = matrix.extents;
+    let dtype = match matrix.operand {
+        DType::F16 => "f16",
+        DType::Bf16 => "bf16",
+        _ => return None,
+    };
+    let word = ir.context.i32_type().into();
+    let a: Vec<Any<'c>> = words(ir, matrix, a).into_iter().map(|x| ir.bitcast(x, word)).collect();
+    let sums = c.len() as u32;
+    let (each, all) = (sums / down, a.len() as u32);
+    let list = |first: u32, count: u32| {
+        let names: Vec<String> = (first..first + count).map(|i| format!("${i}")).collect();
+        names.join(", ")
+    };
+    // Operands: the sums as they come out, the words of `a`, where `b` lies, the sums as they go in.
+    let mut text =
+        String::from("{ .reg .pred more; .reg .b64 place; setp.eq.u32 more, 0, 0; wgmma.fence.sync.aligned; ");
+    for l in 0..terms {
+        let _ = write!(text, "add.s64 place, ${}, {}; ", sums + all, panels.before(l * depth) >> 4);
+        for i in 0..down {
+            let _ = write!(
+                text,
+                "wgmma.mma_async.sync.aligned.m64n{}k{depth}.f32.{dtype}.{dtype} {{{}}}, {{{}}}, place, more, 1, 1, {}; ",
+                across * width,
+                list(i * each, each),
+                list(sums + (i * terms + l) * 4, 4),
+                panels.axis,
+            );
+        }
+    }
+    text.push_str("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }");
+    let tied = (0..sums).map(|i| i.to_string());
+    let kinds = (0..sums).map(|_| "=f".to_string()).chain((0..all).map(|_| "r".into()));
+    let constraints: Vec<String> =
+        kinds.chain(["l".to_string()]).chain(tied).chain(["~{memory}".to_string()]).collect();
+    let place = descriptor(ir, panels, base);
+    let args: Vec<Any<'c>> = a.into_iter().chain([place]).chain(c.iter().copied()).collect();
+    Some(assembly(ir, &text, &constraints.join(","), &args, sums))
+}
+
+/// What says where a factor lies: the address, the distance of the panels, that of groups of eight rows, each in units of
+/// sixteen bytes ("Matrix descriptor format").
+fn descriptor<'c>(ir: &Ir<'c>, panels: &Panels, base: PointerValue<'c>) -> Any<'c> {
+    let address: Any<'c> = built(ir.builder.build_ptr_to_int(base, ir.context.i64_type(), "")).into();
+    let int = |value: u64| ir.int_like(address, value as i64);
+    let place = ir.binary(I::LShr, ir.binary(I::And, address, int(0x3ffff)), int(4));
+    let [panel, rows] = panels.strides().map(|bytes| u64::from(bytes >> 4));
+    ir.binary(I::Or, place, int(SWIZZLED | rows << 32 | panel << 16))
+}
+
+/// Assembly for all threads of a warp at once, with so many results of f32.
+fn assembly<'c>(ir: &Ir<'c>, text: &str, constraints: &str, args: &[Any<'c>], results: u32) -> Vec<Any<'c>> {
+    let types: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
+    let ty = match results {
+        0 => ir.context.void_type().fn_type(&types, false),
+        _ => {
+            let fields = vec![ir.context.f32_type().into(); results as usize];
+            ir.context.struct_type(&fields, false).fn_type(&types, false)
+        }
+    };
+    let asm = ir.context.create_inline_asm(ty, text.into(), constraints.into(), true, false, None, false);
+    let args: Vec<_> = args.iter().map(|&arg| arg.into()).collect();
+    let call = built(ir.builder.build_indirect_call(ty, asm, &args, ""));
+    let convergent = inkwell::attributes::Attribute::get_named_enum_kind_id("convergent");
+    call.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(convergent, 0));
+    let Some(whole) = call.try_as_basic_value().basic() else { return Vec::new() };
+    let whole = whole.into_struct_value();
+    (0..results).map(|i| built(ir.builder.build_extract_value(whole, i, ""))).collect()
+}
