@@ -97,10 +97,11 @@ const CALLS: &[(&str, Call)] = &[
         )]
     }),
     ("pad", |n| {
-        let pads = [(2, 2), (2, 2)];
+        // What is reflected at the end is found from twice the last index, which has a class of its own.
+        let (rows, pads) = (2 * n + 1, [(2, 2), (2, 2)]);
         vec![
-            Kiln::float_pad(floats(&[n, 9]), &pads, PadMode::Constant(1.0)),
-            Kiln::float_pad(floats(&[n, 9]), &pads, PadMode::Reflect),
+            Kiln::float_pad(floats(&[rows, 9]), &pads, PadMode::Constant(1.0)),
+            Kiln::float_pad(floats(&[rows, 9]), &pads, PadMode::Reflect),
         ]
     }),
     ("gather", |n| vec![Kiln::float_gather(1, floats(&[n, 9]), ints(&[n, 1], 9))]),
