@@ -154,6 +154,9 @@ pub trait Emit<'c> {
         false
     }
 
+    /// Asks for memory that will be read, if that is worth an instruction; it need not be anybody's.
+    fn prefetch(&self, _ir: &Ir<'c>, _address: PointerValue<'c>) {}
+
     /// Whether so many bytes at once, aligned to their number, can be written past the caches.
     fn streams(&self, _bytes: u32) -> bool {
         false

@@ -19,7 +19,8 @@ use crate::tile::{Block, Inst, Op, Program, Type, Value};
 pub fn lower_body<'c>(ir: &Ir<'c>, emit: &dyn Emit<'c>, program: &Program, spec: &Spec) {
     let infos = axis::analyse(program);
     let layouts = Assignment::new(program, &infos, spec);
-    let mut lower = Lower { ir, emit, program, spec, infos, layouts, tiles: FxHashMap::default(), again: Vec::new() };
+    let mut lower =
+        Lower { ir, emit, program, spec, infos, layouts, tiles: FxHashMap::default(), again: Vec::new(), stages: 1 };
     lower.block(program.body);
 }
 
@@ -37,6 +38,8 @@ pub(super) struct Lower<'a, 'c> {
     pub tiles: FxHashMap<Value, Tile<'c>>,
     /// Values computed once more in another layout, usable until the end of the block that is being lowered.
     pub again: Vec<(Value, Tile<'c>)>,
+    /// How many stages the loop has that is being lowered; 1 outside of loops.
+    pub stages: u8,
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -67,7 +70,11 @@ impl<'c> Lower<'_, 'c> {
         match &data.op {
             Op::Store(param, cache) => self.store((*param, *cache), &data.args),
             Op::Check(code) => self.check(data.args[0], *code),
-            Op::For { body, .. } => self.for_loop(&data.args, &data.results, *body),
+            Op::For { body, stages } => {
+                let outer = std::mem::replace(&mut self.stages, *stages);
+                self.for_loop(&data.args, &data.results, *body);
+                self.stages = outer;
+            }
             Op::If { then, other } => self.if_else(data.args[0], &data.results, *then, *other),
             Op::Reduce { axis, combine } => self.reduce(&data.args, &data.results, *axis, *combine),
             Op::Scan { axis, reverse, combine } => self.scan(&data.args, &data.results, *axis, *reverse, *combine),

@@ -25,6 +25,8 @@ struct Access<'c> {
     mask: Option<Reg<'c>>,
     /// What is to become of what is stored.
     cache: Cache,
+    /// How many bytes behind what is loaded lies what a later iteration loads; 0 where nothing is asked for ahead.
+    ahead: u32,
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -42,9 +44,10 @@ impl<'c> Lower<'_, 'c> {
         {
             return self.load_where(condition, (param, dtype), &offsets, other);
         }
+        let ahead = u32::from(self.stages - 1) * layout.shape.iter().product::<u32>() * dtype.bytes() as u32;
         let regs = (0..layout.registers()).map(|r| {
             let mask = mask.as_ref().map(|m| m.regs[r]);
-            let access = self.access(param, dtype, &layout, offsets.regs[r], mask);
+            let access = Access { ahead, ..self.access(param, dtype, &layout, offsets.regs[r], mask) };
             self.load_register(&access, &layout, other.as_ref().map(|o| o.regs[r]))
         });
         Tile { regs: regs.collect(), layout }
@@ -108,7 +111,7 @@ impl<'c> Lower<'_, 'c> {
         let lanes = layout.distinct_lane_bits().map_or(width, |bits| width.min(1 << bits));
         let consecutive = matches!(offsets, Reg::Ramp(_))
             && lane_steps(layout, width).is_some_and(|s| s[..lanes as usize].iter().zip(0..).all(|(&a, b)| a == b));
-        Access { param, dtype, lanes, offsets, consecutive, mask, cache: Cache::Keep }
+        Access { param, dtype, lanes, offsets, consecutive, mask, cache: Cache::Keep, ahead: 0 }
     }
 
     fn load_register(&self, access: &Access<'c>, layout: &Layout, other: Option<Reg<'c>>) -> Reg<'c> {
@@ -188,6 +191,10 @@ impl<'c> Lower<'_, 'c> {
         let ty = ir.wide(ir.memory_type(access.dtype), access.lanes);
         let align = access.dtype.bytes() as u32;
         let plain = || {
+            if access.ahead > 0 {
+                let ahead = self.emit.address(ir, base, DType::U8, ir.i32(access.ahead));
+                self.emit.prefetch(ir, ahead);
+            }
             let x = ir.load(ty, base, align);
             self.emit.tag(ir, x.as_instruction_value(), access.param);
             x

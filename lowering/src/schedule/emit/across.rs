@@ -92,7 +92,7 @@ impl Visit<'_> {
         let reach = height * apart as u32;
         let (rows, apart) = (walk::lanes(e, height, Some(1)), e.int(apart as i64));
         let rows = e.op(Pointwise::Mul, rows, apart);
-        let sums = self.steps(e, point, (first, end, step), (rows, &shape), reach);
+        let sums = self.steps(e, point, (first, end, step), (rows, &shape), (reach, 1));
         self.halve(e, &self.split(&sums))
     }
 

@@ -9,6 +9,9 @@ use super::walk;
 use crate::op::Pointwise;
 use crate::tile::Value;
 
+/// Iterations that a processor asks for memory ahead, and one: 4 KB of f32, a page, at whose end its own prefetching stops.
+const STAGES: u8 = 17;
+
 impl Visit<'_> {
     /// Chunk by chunk, each by [`LANES`] lanes side by side in a tile.
     pub(super) fn along(&self, e: &mut Emitter, point: &mut Point) -> Vec<Value> {
@@ -22,7 +25,7 @@ impl Visit<'_> {
         }
         let count = self.terms.count;
         if self.is_exact() {
-            let sums = self.steps(e, point, (zero, count, step), (lanes, &shape), LANES as u32);
+            let sums = self.steps(e, point, (zero, count, step), (lanes, &shape), (LANES as u32, STAGES));
             let halved = self.halve(e, &self.split(&sums));
             return self.results(e, &halved);
         }
@@ -33,7 +36,7 @@ impl Visit<'_> {
         let carried = e.for_loop((zero, count, chunk), &carried, |e, low, carried| {
             let high = e.op(Pointwise::Add, low, chunk);
             let high = e.op(Pointwise::Min, high, count);
-            let lanes_sum = self.steps(e, point, (low, high, step), (lanes, &shape), LANES as u32);
+            let lanes_sum = self.steps(e, point, (low, high, step), (lanes, &shape), (LANES as u32, STAGES));
             let partial = self.halve(e, &self.split(&lanes_sum));
             // Chunk number c is term number c of the next level: its lane is c mod LANES.
             let number = e.op(Pointwise::Div, low, chunk);

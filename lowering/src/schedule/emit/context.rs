@@ -272,6 +272,17 @@ impl<'a> Emitter<'a> {
     /// `for i in (low..high).step_by(step)`, carrying values.
     pub fn for_loop(
         &mut self,
+        range: (Value, Value, Value),
+        carried: &[Value],
+        body: impl FnOnce(&mut Self, Value, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        self.for_loop_in(1, range, carried, body)
+    }
+
+    /// The same in stages: what an iteration loads may be asked for so many before it, less one.
+    pub fn for_loop_in(
+        &mut self,
+        stages: u8,
         (low, high, step): (Value, Value, Value),
         carried: &[Value],
         body: impl FnOnce(&mut Self, Value, &[Value]) -> Vec<Value>,
@@ -282,7 +293,7 @@ impl<'a> Emitter<'a> {
         let yields = body(self, params[0], &params[1..]);
         let body = self.b.close(open, &yields);
         let args: Vec<Value> = [low, high, step].into_iter().chain(carried.iter().copied()).collect();
-        self.b.push(crate::tile::Op::For { body, stages: 1 }, &args, &types).to_vec()
+        self.b.push(crate::tile::Op::For { body, stages }, &args, &types).to_vec()
     }
 
     /// Runs `then` where `condition` holds; elsewhere the results are `other`.

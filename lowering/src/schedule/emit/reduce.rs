@@ -270,19 +270,20 @@ impl Visit<'_> {
         self.results(e, &halved)
     }
 
-    /// Feeds the terms `low..high` in steps, each step a tile of `size` terms: full tiles, then what is left.
+    /// Feeds the terms `low..high` in steps, each step a tile of `size` terms: full tiles, in a loop of so many stages, then
+    /// what is left.
     pub(super) fn steps(
         &self,
         e: &mut Emitter,
         point: &Point,
         (low, high, step): (Value, Value, Value),
         (lanes, shape): (Value, &[u32]),
-        reach: u32,
+        (reach, stages): (u32, u8),
     ) -> Vec<Value> {
         let full = full_end(e, low, high, reach);
         let first = e.op(Pointwise::Add, low, lanes);
         let initial = self.initial(e, shape, Some(first));
-        let sums = e.for_loop((low, full, step), &initial.concat(), |e, start, sums| {
+        let sums = e.for_loop_in(stages, (low, full, step), &initial.concat(), |e, start, sums| {
             self.accumulate(e, point, (start, lanes), None, sums, shape)
         });
         let rest = e.op(Pointwise::Lt, full, high);

@@ -175,6 +175,12 @@ impl<'c> Emit<'c> for Host<'c> {
         self.avx512 || self.lanes == 8 && dtype.bytes() >= 4
     }
 
+    fn prefetch(&self, ir: &Ir<'c>, address: PointerValue<'c>) {
+        // A read of data that is to stay in all caches.
+        let address: Any<'c> = address.into();
+        ir.call("llvm.prefetch", &[address.get_type()], &[address, ir.i32(0), ir.i32(3), ir.i32(1)]);
+    }
+
     fn streams(&self, bytes: u32) -> bool {
         let can = cfg!(target_arch = "x86_64") && bytes >= 16;
         self.streamed.set(self.streamed.get() || can);

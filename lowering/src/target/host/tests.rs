@@ -93,6 +93,26 @@ fn a_streaming_store_writes_the_same_elements() {
     assert!(cfg!(not(target_arch = "x86_64")) || text.contains("movnt") && text.contains("sfence"), "{text}");
 }
 
+/// A row that is summed is asked for ahead of the loop, in its stages; what lies apart is not.
+#[test]
+fn rows_are_asked_for_ahead() {
+    use crate::graph::{Graph, Reduction};
+    use crate::schedule::{Grain, InputData, Layout, Options, plan};
+    let summed = |axis: usize| {
+        let mut graph = Graph::new();
+        let x = graph.input(DType::F32, &[3000, 3000]);
+        let y = graph.reduce(Reduction::Sum, x, &[axis], DType::F32);
+        graph.outputs.push(y);
+        let input = InputData { layout: Layout::contiguous(&[3000, 3000]), buffer_len: 9_000_000, donated: false };
+        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+        let program = plan(&graph, &[input], &options).programs.swap_remove(0);
+        assert_eq!(program.to_string().parse::<Program>().unwrap().to_string(), program.to_string());
+        let asm = asm(&program);
+        (program.to_string().contains(" stages "), ["prefetch", "prfm"].iter().any(|name| asm.contains(name)))
+    };
+    assert_eq!((summed(1), summed(0)), ((true, true), (false, false)));
+}
+
 #[test]
 fn a_loop_carries_tiles() {
     let mut b = Builder::new("powers");
