@@ -76,6 +76,8 @@ pub struct Tiling {
     pub fragments: [u32; 3],
     /// How `b` lies in scratch memory, where warps read it from there together.
     pub panels: Option<Panels>,
+    /// How `a` lies there, transposed, where they read that too.
+    pub left: Option<Panels>,
 }
 
 impl Matrix {
@@ -110,6 +112,30 @@ impl Matrix {
             c: self.c.tiled([own_m, own_n], [rows, columns], [m, n], &warps),
             fragments: [rows / own_m, columns / own_n, k / own_k],
             panels: None,
+            left: None,
+        })
+    }
+
+    /// The cover where `group` warps at a time multiply together, the instruction's rows of one warp below those of
+    /// the warp before it; groups share the rows, and each warp has all columns.
+    pub fn tiling_together(&self, [m, n, k]: [u32; 3], warp_bits: u32, group: u32) -> Option<Tiling> {
+        let [own_m, own_n, own_k] = self.extents;
+        let below = own_m * group;
+        let groups = (1u32 << warp_bits).checked_div(group).filter(|&groups| groups > 0)?;
+        if m % (below * groups) != 0 || n % own_n != 0 || k % own_k != 0 {
+            return None;
+        }
+        let rows = m / groups;
+        let inside = (0..group.ilog2()).map(|bit| Bit::Row(own_m << bit));
+        let warps: Vec<Bit> = inside.chain((0..groups.ilog2()).map(|bit| Bit::Row(rows << bit))).collect();
+        let free = vec![Bit::Free; warps.len()];
+        Some(Tiling {
+            a: self.a.tiled([below, own_k], [rows, k], [m, k], &warps),
+            b: self.b.tiled([own_k, own_n], [k, n], [k, n], &free),
+            c: self.c.tiled([below, own_n], [rows, n], [m, n], &warps),
+            fragments: [rows / below, n / own_n, k / own_k],
+            panels: None,
+            left: None,
         })
     }
 }
@@ -126,6 +152,7 @@ impl Tiling {
             c: self.c.reordered(1, &columns),
             fragments: self.fragments,
             panels: self.panels,
+            left: self.left,
         }
     }
 }
@@ -221,6 +248,17 @@ mod tests {
         assert_eq!(runs.b.to_string(), "register [8 1 2 16 32] lane [4 0]");
         assert_eq!(runs.a.to_string(), tiling.a.to_string());
         assert_eq!(runs.c.to_string(), "register [1 2] lane [4 8]");
+    }
+
+    /// Two groups of two warps: warps of a group have neighbouring fragments, groups a half of the rows each.
+    #[test]
+    fn groups_take_rows_that_follow_one_another() {
+        let tiling = TOY.tiling_together([16, 4, 2], 2, 2).unwrap();
+        assert_eq!(tiling.c.to_string(), "register [2 16] lane [1 4] warp [8 32]");
+        assert_eq!(tiling.a.to_string(), "register [8] lane [2 1] warp [4 16]");
+        assert_eq!(tiling.b.to_string(), "register [4 2] lane [1 0] warp [0 0]");
+        assert_eq!(tiling.fragments, [2, 2, 1]);
+        assert_eq!(TOY.tiling_together([4, 4, 2], 2, 2), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! How the second factor of a product lies in scratch memory, from where a matrix instruction of several warps reads it by
-//! itself.
+//! How a factor of a product lies in scratch memory, from where a matrix instruction of several warps reads it by itself:
+//! the second one `k×n`, and the first one, `m×k`, like a second one of as many columns as it has rows.
 //!
 //! Rows of 128 bytes, one below the other, make a panel; panels follow one another.  Pieces of 16 bytes change places
 //! within a row: their number is XORed with that of the row, as far as there are pieces, so that the same piece of eight
@@ -56,11 +56,11 @@ impl Panels {
         [self.rows * ROW, ROW << PIECES]
     }
 
-    /// Bytes before the terms from `first` on.
-    pub fn before(&self, first: u32) -> u32 {
-        match self.axis {
-            0 => first / self.width * self.strides()[0] + first % self.width * self.bytes,
-            _ => first * ROW,
+    /// Bytes before the terms (axis 0) or the columns (axis 1) from `first` on.
+    pub fn before(&self, axis: usize, first: u32) -> u32 {
+        match axis == self.axis {
+            true => first / self.width * self.strides()[0] + first % self.width * self.bytes,
+            false => first * ROW,
         }
     }
 }
@@ -89,9 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn terms_begin_where_their_first_lies() {
+    fn terms_and_columns_begin_where_their_first_lies() {
         let panels = Panels::of([128, 64], 0, 2).unwrap();
-        assert_eq!([0, 16, 64, 80].map(|k| panels.before(k)), [0, 32, 8192, 8224]);
-        assert_eq!(Panels::of([64, 128], 1, 2).unwrap().before(16), 2048);
+        assert_eq!([0, 16, 64, 80].map(|k| panels.before(0, k)), [0, 32, 8192, 8224]);
+        assert_eq!([0, 16].map(|n| panels.before(1, n)), [0, 2048]);
+        assert_eq!(Panels::of([64, 128], 1, 2).unwrap().before(0, 16), 2048);
     }
 }

@@ -1,14 +1,17 @@
 //! Loops, branches and checks.
 
+use std::rc::Rc;
+
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::{InstructionOpcode as I, PhiValue};
 
+use super::ahead::Copies;
 use super::ir::{Any, built};
 use super::lower::Lower;
 use super::value::{Form, Reg, Tile};
 use crate::layout::Layout;
-use crate::tile::{Block, Op, Value};
+use crate::tile::{Block, BlockData, Op, Value};
 
 /// Bytes that a lane should have under way.
 const UNDER_WAY: usize = 64;
@@ -23,6 +26,8 @@ struct Counted<'a, 'c> {
     body: Block,
     layouts: &'a [Layout],
     forms: &'a [Form],
+    /// What is copied ahead.
+    copies: Option<&'a Rc<Copies<'c>>>,
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -37,14 +42,18 @@ impl<'c> Lower<'_, 'c> {
         let initial: Vec<Tile<'c>> = args[3..].iter().zip(&layouts).map(|(&a, l)| self.tile(a, l)).collect();
         let initial = self.flat(&initial, &forms);
 
-        let counted = Counted { high, step, body, layouts: &layouts, forms: &forms };
+        let copies = self.begin_copies(body, (low, high, step));
+        let counted = Counted { high, step, body, layouts: &layouts, forms: &forms, copies: copies.as_ref() };
         let (mut low, mut initial) = (low, initial);
-        let times = self.unrolled(body);
+        let times = if copies.is_some() { 1 } else { self.unrolled(body) };
         if times > 1 {
             // Several iterations at once as long as there are so many, so that all their loads can be under way.
             (low, initial) = self.iterate(&counted, low, &initial, times);
         }
         let (_, last) = self.iterate(&counted, low, &initial, 1);
+        if let Some(copies) = &copies {
+            self.end_copies(copies);
+        }
         for (&result, tile) in results.iter().zip(self.unflat(last.into_iter(), &layouts, &forms)) {
             self.tiles.insert(result, tile);
         }
@@ -63,7 +72,7 @@ impl<'c> Lower<'_, 'c> {
         times: u32,
     ) -> (Any<'c>, Vec<Any<'c>>) {
         let program = self.program;
-        let &Counted { high, step, body, layouts, forms } = counted;
+        let &Counted { high, step, body, layouts, forms, copies } = counted;
         let data = &program.blocks[body];
         let whole = self.ir.binary(I::Mul, step, self.ir.int_like(step, i64::from(times)));
         let mut enough = self.ir.icmp(IntPredicate::SLT, low, high);
@@ -80,12 +89,15 @@ impl<'c> Lower<'_, 'c> {
         let index = built(self.ir.builder.build_phi(low.get_type(), ""));
         let carried: Vec<PhiValue<'c>> =
             initial.iter().map(|x| built(self.ir.builder.build_phi(x.get_type(), ""))).collect();
+        let slot = copies.map(|_| built(self.ir.builder.build_phi(self.ir.context.i32_type(), "")));
+        let mut next_slot = slot.map(|slot| slot.as_basic_value());
         let mut i = index.as_basic_value();
         let mut next: Vec<Any<'c>> = carried.iter().map(|phi| phi.as_basic_value()).collect();
         for number in 0..times {
             if number > 0 {
                 i = self.ir.binary(I::Add, i, step);
             }
+            next_slot = copies.zip(next_slot).map(|(copies, slot)| self.turn(copies, slot, i));
             let tiles = self.unflat(next.into_iter(), layouts, forms);
             for (&param, tile) in data.params[1..].iter().zip(tiles) {
                 self.tiles.insert(param, tile);
@@ -95,6 +107,7 @@ impl<'c> Lower<'_, 'c> {
             self.tiles.insert(data.params[0], index_tile);
             let outer = self.again.len();
             self.block(body);
+            self.copy_due();
             let yields: Vec<Tile<'c>> = data.yields.iter().zip(layouts).map(|(&y, l)| self.tile(y, l)).collect();
             next = self.flat(&yields, forms);
             self.again.truncate(outer);
@@ -103,18 +116,51 @@ impl<'c> Lower<'_, 'c> {
         let left = self.ir.binary(I::Sub, high, i);
         let next_index = self.ir.binary(I::Add, i, step);
         let more = self.ir.icmp(IntPredicate::UGT, left, whole);
-        self.jump_if(more, inside, after);
+        let flies = data.yields.iter().any(|&y| self.laid.is_flying(y));
+        let (left_from, last) = match flies {
+            false => {
+                self.jump_if(more, inside, after);
+                (end, next.clone())
+            }
+            true => self.land(more, (inside, after), &next, data, (layouts, forms)),
+        };
         index.add_incoming(&[(&low, start), (&next_index, end)]);
+        if let (Some(slot), Some(next)) = (slot, next_slot) {
+            slot.add_incoming(&[(&self.ir.i32(0), start), (&next, end)]);
+        }
         for ((phi, first), next) in carried.iter().zip(initial).zip(&next) {
             phi.add_incoming(&[(first, start), (next, end)]);
         }
 
         self.ir.builder.position_at_end(after);
         let (before, ends): (Vec<Any<'c>>, Vec<Any<'c>>) =
-            ([low].iter().chain(initial).copied().collect(), [next_index].iter().chain(&next).copied().collect());
-        let mut joined = self.either((&before, start), (&ends, end));
+            ([low].iter().chain(initial).copied().collect(), [next_index].iter().chain(&last).copied().collect());
+        let mut joined = self.either((&before, start), (&ends, left_from));
         let index = joined.remove(0);
         (index, joined)
+    }
+
+    /// Goes round a loop again, or leaves it once the products that are under way are complete; gives where it leaves from,
+    /// and the values there.
+    fn land(
+        &mut self,
+        more: Any<'c>,
+        (inside, after): (BasicBlock<'c>, BasicBlock<'c>),
+        values: &[Any<'c>],
+        body: &BlockData,
+        (layouts, forms): (&[Layout], &[Form]),
+    ) -> (BasicBlock<'c>, Vec<Any<'c>>) {
+        let landing = self.new_block("landing");
+        self.jump_if(more, inside, landing);
+        self.ir.builder.position_at_end(landing);
+        let mut tiles = self.unflat(values.iter().copied(), layouts, forms);
+        for (tile, _) in tiles.iter_mut().zip(&body.yields).filter(|(_, y)| self.laid.is_flying(**y)) {
+            let sums: Vec<Any<'c>> = tile.regs.iter().map(|&reg| self.first(reg)).collect();
+            let whole = self.emit.await_products(self.ir, 0, &sums);
+            tile.regs = whole.into_iter().map(Reg::Vector).collect();
+        }
+        built(self.ir.builder.build_unconditional_branch(after));
+        (landing, self.flat(&tiles, forms))
     }
 
     /// Whether `whole`, which is `step·times`, is in the range of the index, and `high + whole` too.

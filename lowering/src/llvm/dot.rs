@@ -30,7 +30,7 @@ impl<'c> Lower<'_, 'c> {
     /// `a·b + acc`
     pub fn dot(&mut self, result: Value, args: &[Value], layout: Layout, precision: Precision) -> Tile<'c> {
         if let Some((matrix, tiling)) = self.layouts.product(result).cloned() {
-            let product = self.matrix_product(args, matrix, &tiling, precision);
+            let product = self.matrix_product(result, args, (matrix, &tiling), precision);
             return self.convert(&product, &layout);
         }
         let (from, dtype) = (self.ty(args[0]).dtype, self.ty(args[2]).dtype);

@@ -17,6 +17,15 @@ pub struct Thread<'c> {
     pub warp: Any<'c>,
 }
 
+/// The first factor of a product by several warps.
+#[derive(Clone, Copy, Debug)]
+pub enum Left<'a, 'c> {
+    /// The elements that one lane holds, in the order of the tiling.
+    Registers(&'a [Any<'c>]),
+    /// Where its panels begin in scratch memory.
+    Scratch(PointerValue<'c>),
+}
+
 /// A target's answers while one function is being emitted.
 pub trait Emit<'c> {
     /// Elements that one register of a tile holds side by side: the lanes of a processor's vector, 1 on a GPU.
@@ -41,7 +50,7 @@ pub trait Emit<'c> {
     fn addresses(&self, ir: &Ir<'c>, base: PointerValue<'c>, dtype: DType, offsets: Any<'c>) -> Any<'c>;
 
     /// Memory of one program, `bytes` long, for the use of one instruction: shared memory on a GPU, the stack on a
-    /// processor.  Contents do not outlive the instruction.
+    /// processor.  Contents do not outlive the instruction, unless they are held.
     fn scratch(&self, ir: &Ir<'c>, bytes: u32) -> PointerValue<'c>;
 
     /// Says that the instruction is over: its scratch memory is another's from now on.
@@ -98,17 +107,48 @@ pub trait Emit<'c> {
 
     /// The same for all fragments of a product whose second factor lies in scratch memory from `base` on, if there is an
     /// instruction of several warps for it: the elements of `a` and `c` that one lane holds, in the order of the tiling.
+    /// Nobody may look at what it gives, but for the next product that adds to it, until it was
+    /// [waited for](Emit::await_products).
     fn multiply_together(
         &self,
         _ir: &Ir<'c>,
-        _matrix: &Matrix,
-        _tiling: &Tiling,
+        _product: (&Matrix, &Tiling),
         _base: PointerValue<'c>,
-        _a: &[Any<'c>],
+        _a: Left<'_, 'c>,
         _c: &[Any<'c>],
     ) -> Option<Vec<Any<'c>>> {
         None
     }
+
+    /// Waits until no more than so many products of several warps are under way; gives the sums, which are complete then.
+    fn await_products(&self, _ir: &Ir<'c>, _groups: u32, sums: &[Any<'c>]) -> Vec<Any<'c>> {
+        sums.to_vec()
+    }
+
+    /// Keeps the scratch memory that was taken for an instruction from those inside of it, until [`let_go`](Emit::let_go)
+    /// is given what this gives.
+    fn hold(&self) -> u32 {
+        0
+    }
+
+    /// Ends a [`hold`](Emit::hold).
+    fn let_go(&self, _held: u32) {}
+
+    /// Starts to copy sixteen bytes from a buffer to scratch memory, zeros in their stead where they are not `wanted`.
+    fn copy(&self, ir: &Ir<'c>, to: PointerValue<'c>, from: PointerValue<'c>, wanted: Option<Any<'c>>) {
+        let ty = ir.wide(ir.context.i32_type().into(), 4);
+        let harmless = || self.harmless().into();
+        let from = wanted.map_or(from, |wanted| ir.select(wanted, from.into(), harmless()).into_pointer_value());
+        let x = ir.load(ty, from, 16);
+        let x = wanted.map_or(x, |wanted| ir.select(wanted, x, ty.const_zero()));
+        ir.store(to, x, 16);
+    }
+
+    /// The copies of this thread that were started since the last such call are a group.
+    fn group_copies(&self, _ir: &Ir<'c>) {}
+
+    /// Waits until no more than so many groups of this thread's copies are under way.
+    fn await_copies(&self, _ir: &Ir<'c>, _groups: u32) {}
 
     /// Whether a masked access to consecutive elements of this type is one instruction; if not, the code asks first
     /// whether the mask is full.

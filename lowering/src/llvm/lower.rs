@@ -3,6 +3,7 @@
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 
+use super::ahead::Laid;
 use super::emit::Emit;
 use super::ir::{Any, Ir};
 use super::value::{Form, Reg, Tile, form, lane_steps};
@@ -19,8 +20,18 @@ use crate::tile::{Block, Inst, Op, Program, Type, Value};
 pub fn lower_body<'c>(ir: &Ir<'c>, emit: &dyn Emit<'c>, program: &Program, spec: &Spec) {
     let infos = axis::analyse(program);
     let layouts = Assignment::new(program, &infos, spec);
-    let mut lower =
-        Lower { ir, emit, program, spec, infos, layouts, tiles: FxHashMap::default(), again: Vec::new(), stages: 1 };
+    let mut lower = Lower {
+        ir,
+        emit,
+        program,
+        spec,
+        infos,
+        layouts,
+        tiles: FxHashMap::default(),
+        again: Vec::new(),
+        stages: 1,
+        laid: Laid::default(),
+    };
     lower.block(program.body);
 }
 
@@ -40,6 +51,8 @@ pub(super) struct Lower<'a, 'c> {
     pub again: Vec<(Value, Tile<'c>)>,
     /// How many stages the loop has that is being lowered; 1 outside of loops.
     pub stages: u8,
+    /// What it has copied to scratch memory ahead.
+    pub laid: Laid<'c>,
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -64,9 +77,13 @@ impl<'c> Lower<'_, 'c> {
         self.emit.end_of_instruction();
     }
 
-    fn walk(&mut self, inst: Inst) {
+    /// Lowers an instruction, what it takes of scratch memory staying its own.
+    pub fn walk(&mut self, inst: Inst) {
         let program = self.program;
         let data = &program.insts[inst];
+        if self.laid.has_done(inst) {
+            return;
+        }
         match &data.op {
             Op::Store(param, cache) => self.store((*param, *cache), &data.args),
             Op::Check(code) => self.check(data.args[0], *code),

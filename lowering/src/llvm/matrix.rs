@@ -8,7 +8,9 @@
 //!
 //! [`Emit::multiply`]: super::Emit::multiply
 
-use super::emit::Thread;
+use inkwell::values::PointerValue;
+
+use super::emit::{Left, Thread};
 use super::ir::Any;
 use super::lower::Lower;
 use super::value::{Reg, Tile};
@@ -21,13 +23,13 @@ impl<'c> Lower<'_, 'c> {
     /// `a·b + acc` in fragments; the result lies as the instruction leaves it.
     pub fn matrix_product(
         &mut self,
+        result: Value,
         args: &[Value],
-        matrix: &Matrix,
-        tiling: &Tiling,
+        (matrix, tiling): (&Matrix, &Tiling),
         precision: Precision,
     ) -> Tile<'c> {
         if let (Some(panels), Some(thread)) = (&tiling.panels, self.thread()) {
-            return self.product_together(thread, args, (matrix, tiling), panels);
+            return self.product_together(thread, (result, args), (matrix, tiling), panels);
         }
         let [a, b] = [(args[0], &tiling.a), (args[1], &tiling.b)].map(|(x, layout)| self.registers(x, layout));
         let mut sums = self.registers(args[2], &tiling.c);
@@ -46,27 +48,54 @@ impl<'c> Lower<'_, 'c> {
         Tile { layout: tiling.c.clone(), regs: sums.into_iter().map(Reg::Vector).collect() }
     }
 
-    /// The product by warps together, which read `b` from scratch memory.
+    /// The product by warps together, which read `b` from scratch memory, and `a` from there or from registers.
     fn product_together(
         &mut self,
         thread: Thread<'c>,
-        args: &[Value],
+        (result, args): (Value, &[Value]),
         (matrix, tiling): (&Matrix, &Tiling),
         panels: &Panels,
     ) -> Tile<'c> {
-        let home = self.layouts[args[1]].clone();
-        let b = self.tile(args[1], &home);
-        let base = self.lay_in_panels(thread, &b, panels);
-        let a = self.registers(args[0], &tiling.a);
+        let base = self.in_panels(thread, args[1], panels, false);
+        let left = tiling.left.as_ref().map(|left| (left, self.in_panels(thread, args[0], left, true)));
+        let a = if left.is_none() { self.registers(args[0], &tiling.a) } else { Vec::new() };
         let mut sums = self.registers(args[2], &tiling.c);
-        match self.emit.multiply_together(self.ir, matrix, tiling, base, &a, &sums) {
-            Some(together) => sums = together,
+        let given = left.map_or(Left::Registers(&a), |(_, base)| Left::Scratch(base));
+        match self.emit.multiply_together(self.ir, (matrix, tiling), base, given, &sums) {
+            Some(together) => {
+                self.copy_due();
+                sums = match self.laid.is_flying(result) {
+                    true => {
+                        // The product before this one is complete.
+                        self.emit.await_products(self.ir, 1, &[]);
+                        together
+                    }
+                    false => self.emit.await_products(self.ir, 0, &together),
+                };
+            }
             None => {
-                let b = self.read_panels(thread, base, &tiling.b, (panels, matrix.operand));
+                let read =
+                    |base, layout: &Layout, panels| self.read_panels(thread, base, layout, (panels, matrix.operand));
+                let b = read(base, &tiling.b, panels);
+                let a = left.map_or(a, |(left, base)| read(base, &tiling.a.transposed(&[1, 0]), left));
                 self.multiply_fragments(matrix, tiling, &a, &b, &mut sums);
+                self.copy_due();
             }
         }
         Tile { layout: tiling.c.clone(), regs: sums.into_iter().map(Reg::Vector).collect() }
+    }
+
+    /// Where a factor's panels begin in scratch memory; `turned` for a first factor, which lies there transposed.
+    fn in_panels(&mut self, thread: Thread<'c>, factor: Value, panels: &Panels, turned: bool) -> PointerValue<'c> {
+        if let Some(base) = self.laid.at(factor) {
+            return base;
+        }
+        let home = self.layouts[factor].clone();
+        let mut tile = self.tile(factor, &home);
+        if turned {
+            tile.layout = tile.layout.transposed(&[1, 0]);
+        }
+        self.lay_in_panels(thread, &tile, panels)
     }
 
     /// All products of fragments, the terms one after the other.

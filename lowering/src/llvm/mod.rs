@@ -9,6 +9,7 @@ pub mod check;
 pub mod emit;
 pub mod ir;
 
+mod ahead;
 mod atomic;
 mod cast;
 mod chain;
@@ -33,6 +34,6 @@ mod shape;
 mod threads;
 mod value;
 
-pub use emit::{Emit, Thread};
+pub use emit::{Emit, Left, Thread};
 pub use ir::Ir;
 pub use lower::lower_body;

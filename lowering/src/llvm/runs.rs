@@ -137,7 +137,8 @@ impl<'c> Lower<'_, 'c> {
         }
     }
 
-    fn place(&self, param: Param, dtype: DType, offset: Reg<'c>) -> PointerValue<'c> {
+    /// Address of a register's element in a buffer.
+    pub fn place(&self, param: Param, dtype: DType, offset: Reg<'c>) -> PointerValue<'c> {
         let offset: Any<'c> = self.first(offset);
         self.emit.address(self.ir, self.emit.buffer(self.ir, param), dtype, offset)
     }

@@ -14,10 +14,11 @@ use super::value::{Reg, Tile};
 use crate::dtype::DType;
 use crate::layout::panels::Panels;
 use crate::layout::{Layout, Linear};
+use crate::tile::Param;
 use smallvec::smallvec;
 
 /// Bytes of a piece.
-const PIECE: u32 = 16;
+pub(super) const PIECE: u32 = 16;
 
 /// Pieces that all banks hold, and threads that reach for one each at a time, as a number of bits.
 const TOGETHER: u32 = 3;
@@ -127,15 +128,37 @@ impl<'c> Lower<'_, 'c> {
 
     /// Writes a tile to scratch memory in panels, for instructions of several warps.
     pub fn lay_in_panels(&self, thread: Thread<'c>, tile: &Tile<'c>, panels: &Panels) -> PointerValue<'c> {
-        let dtype = same_bits(self.first(tile.regs[0]).get_type());
-        let tile = Tile { layout: placed(&tile.layout, panels), regs: tile.regs.clone() };
-        let bits = (PIECE / dtype.bytes() as u32).ilog2();
-        let whole = (0..bits).all(|bit| tile.layout.register.bases().contains(&(1 << bit)));
-        let pieces = Pieces::as_they_lie(&tile.layout, dtype, if whole { bits } else { 0 });
+        let lie = Panelled::new(&tile.layout, same_bits(self.first(tile.regs[0]).get_type()), *panels);
+        let tile = Tile { layout: lie.layout, regs: tile.regs.clone() };
         self.handed_over(thread, &tile.layout, panels.size(), |base| {
-            self.write_pieces(thread, &tile, &pieces, base);
+            self.write_pieces(thread, &tile, &lie.pieces, base);
             self.emit.publish(self.ir);
         })
+    }
+
+    /// Starts to copy to panels what lies at offsets, where the mask and `wanted` hold; zeros elsewhere.
+    pub fn copy_to_panels(
+        &self,
+        param: Param,
+        (offsets, mask, wanted): (&Tile<'c>, Option<&Tile<'c>>, Any<'c>),
+        lie: &Panelled,
+        base: PointerValue<'c>,
+    ) {
+        let Some(thread) = self.thread() else { return };
+        let (ir, Panelled { layout, pieces, .. }) = (self.ir, lie);
+        let copy = || {
+            let mut at = Places::new(self, thread, layout, pieces, base);
+            for (first, _) in runs(layout, pieces.bits) {
+                let own = mask.map(|mask| self.first(mask.regs[first as usize]));
+                let wanted = own.map_or(wanted, |own| ir.binary(I::And, own, wanted));
+                let from = self.place(param, pieces.dtype, offsets.regs[first as usize]);
+                self.emit.copy(ir, at.of(first), from, Some(wanted));
+            }
+        };
+        match self.is_first_copy(thread, layout) {
+            None => copy(),
+            Some(first) => self.branch_effect(first, copy, || {}),
+        }
     }
 
     /// What lies in panels, register by register, in a layout.
@@ -151,6 +174,35 @@ impl<'c> Lower<'_, 'c> {
         let mut at = Places::new(self, thread, &layout, &pieces, base);
         let ty = self.ir.memory_type(dtype);
         (0..layout.registers() as u32).map(|r| self.ir.load(ty, at.of(r), dtype.bytes() as u32)).collect()
+    }
+}
+
+/// A tile on its way to panels.
+pub(super) struct Panelled {
+    /// Its layout, places for coordinates.
+    layout: Layout,
+    pieces: Pieces,
+    panels: Panels,
+}
+
+impl Panelled {
+    /// A tile in that layout, in pieces if its registers have whole ones.
+    pub fn new(layout: &Layout, dtype: DType, panels: Panels) -> Panelled {
+        let layout = placed(layout, &panels);
+        let bits = (PIECE / dtype.bytes() as u32).ilog2();
+        let whole = (0..bits).all(|bit| layout.register.bases().contains(&(1 << bit)));
+        let pieces = Pieces::as_they_lie(&layout, dtype, if whole { bits } else { 0 });
+        Panelled { layout, pieces, panels }
+    }
+
+    /// Bytes of the panels.
+    pub fn size(&self) -> u32 {
+        self.panels.size()
+    }
+
+    /// Whether every register is part of a whole piece.
+    pub fn is_whole(&self) -> bool {
+        self.pieces.bits > 0
     }
 }
 

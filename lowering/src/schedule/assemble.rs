@@ -137,7 +137,10 @@ impl<'a> Assembler<'a> {
                 if let Some(initial) = initial {
                     self.launch(emit::fused::emit(graph, initial, &[], options.grain, index), vec!["copy"]);
                 }
-                let passes = emit::looped::emit(graph, *root, body, options.grain, index);
+                // Strict numerics have one order for the terms of all products.
+                let in_order = options.gemm_from.is_none();
+                let grain = if in_order { options.grain.in_order() } else { options.grain };
+                let passes = emit::looped::emit(graph, *root, body, grain, index);
                 self.passes(passes, &self.rows(&[*root]));
             }
             Work::Attention { root, body } => {

@@ -3,6 +3,9 @@
 /// Widest rows of an attention of which sums and factors take few registers, and some.
 const WIDTHS: [u32; 2] = [64, 128];
 
+/// Programs that are wanted for each multiprocessor.
+const WARPS: u32 = 64;
+
 /// How an attention is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attend {
@@ -12,6 +15,8 @@ pub struct Attend {
     pub warps: u32,
     /// Keys of a block.
     pub keys: u32,
+    /// Blocks that are under way at one time.
+    pub stages: u8,
 }
 
 impl Attend {
@@ -21,17 +26,45 @@ impl Attend {
     /// Where warps multiply together, keys and values take no registers: blocks can be longer, and more warps share them.
     /// Measured on an H200.
     const TOGETHER: [Attend; 3] = [
-        Attend { queries: Attend::LEAST, warps: 4, keys: 64 },
-        Attend { queries: Attend::LEAST, warps: 8, keys: 128 },
-        Attend { queries: Attend::LEAST, warps: 8, keys: 64 },
+        Attend { queries: Attend::LEAST, warps: 4, keys: 64, stages: 3 },
+        Attend { queries: Attend::LEAST, warps: 8, keys: 128, stages: 2 },
+        Attend { queries: Attend::LEAST, warps: 8, keys: 64, stages: 2 },
     ];
 
     /// Where each warp multiplies by itself: of wide rows, sums take twice the registers.
     const fn by_warps(queries: u32) -> [Attend; 3] {
         let half = if queries / 2 > Attend::LEAST { queries / 2 } else { Attend::LEAST };
-        let wide = Attend { queries: half, warps: 4, keys: 64 };
+        let wide = Attend { queries: half, warps: 4, keys: 64, stages: 1 };
         [Attend { queries, ..wide }, wide, wide]
     }
+}
+
+/// How a product of 16-bit floats is cut where instructions multiply tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Blocks {
+    /// Rows of a block.
+    pub rows: u32,
+    /// Columns of a block.
+    pub columns: u32,
+    /// Terms that are loaded at a time.
+    pub terms: u32,
+    /// Warps of a program.
+    pub warps: u32,
+    /// How often terms are under way at one time.
+    pub stages: u8,
+}
+
+impl Blocks {
+    /// Where warps multiply together, both factors lie in shared memory: what a multiprocessor has of it holds the stages of
+    /// one large block, of two middle ones, of three small ones.
+    const TOGETHER: [Blocks; 3] = [
+        Blocks { rows: 128, columns: 256, terms: 64, warps: 8, stages: 4 },
+        Blocks { rows: 128, columns: 128, terms: 64, warps: 8, stages: 3 },
+        Blocks { rows: 64, columns: 64, terms: 64, warps: 4, stages: 4 },
+    ];
+
+    /// Where each warp multiplies by itself.
+    const BY_WARPS: [Blocks; 3] = [Blocks { rows: 64, columns: 64, terms: 32, warps: 4, stages: 1 }; 3];
 }
 
 /// Tiles that are reduced along their rows.
@@ -86,6 +119,9 @@ pub struct Grain {
     /// How attentions are cut, by the width of their rows: up to [`WIDTHS`], and wider; none where tiles are not multiplied
     /// by instructions of their own, and an attention is no kernel.
     attentions: Option<[Attend; 3]>,
+    /// How products of 16-bit floats are cut, the largest blocks first; none where tiles are not multiplied by instructions
+    /// of their own, or may not be.
+    products: Option<[Blocks; 3]>,
     /// Whether a product's tail runs on the threads that compute the product, each on its part.
     pub finishes: bool,
 }
@@ -110,6 +146,7 @@ impl Grain {
             shared: 16 << 10,
             pieces: 1,
             attentions: None,
+            products: None,
             finishes: true,
         }
     }
@@ -134,6 +171,7 @@ impl Grain {
             shared: 2 << 10,
             pieces: 1,
             attentions: Some(Attend::by_warps(32)),
+            products: Some(Blocks::BY_WARPS),
             finishes: false,
         }
     }
@@ -159,7 +197,23 @@ impl Grain {
 
     /// The same cut for a machine whose warps multiply together.
     pub fn together(self) -> Grain {
-        Grain { attentions: Some(Attend::TOGETHER), ..self }
+        Grain { attentions: Some(Attend::TOGETHER), products: Some(Blocks::TOGETHER), ..self }
+    }
+
+    /// The same cut where every product has its terms added one by one in ascending order.
+    pub fn in_order(self) -> Grain {
+        Grain { products: None, ..self }
+    }
+
+    /// How a product of so many rows and columns is cut, of which there are so many: in the largest blocks that keep the
+    /// machine busy, or the smallest.  Nothing where it does not fill one.
+    pub fn product(&self, sizes: [u64; 2], members: u64) -> Option<Blocks> {
+        let cuts = self.products?;
+        let fits = |cut: &&Blocks| sizes.iter().zip([cut.rows, cut.columns]).all(|(&n, own)| n * 2 > own.into());
+        let count = |cut: &Blocks| sizes[0].div_ceil(cut.rows.into()) * sizes[1].div_ceil(cut.columns.into()) * members;
+        let enough = |cut: &&Blocks| count(cut) >= u64::from(self.programs / WARPS);
+        let fitting = || cuts.iter().filter(fits);
+        fitting().find(enough).or(fitting().next_back()).copied()
     }
 
     /// How an attention is cut whose widest rows have so many elements; nothing where it is no kernel.

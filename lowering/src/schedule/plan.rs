@@ -217,7 +217,8 @@ pub struct Plan {
 pub struct Options {
     /// Whether rows may share kernels.
     pub fuse: bool,
-    /// Products of at least this many multiplications go to the vendor's library; `None` for never.
+    /// Products of at least this many multiplications go to the vendor's library; `None` for never, and for one order of
+    /// the terms of all products, whatever the machine has to multiply with.
     pub gemm_from: Option<u64>,
     /// How work is cut up.
     pub grain: Grain,

@@ -29,13 +29,22 @@ pub(super) struct Scratch<'c> {
     /// The block's memory, and the length of a piece: a number in the module until it is known.
     globals: OnceCell<[GlobalValue<'c>; 2]>,
     taken: Cell<u32>,
+    /// What was taken of it for longer than an instruction.
+    held: Cell<u32>,
     most: Cell<u32>,
 }
 
 impl<'c> Scratch<'c> {
     /// None taken yet.
     pub fn new(program: Any<'c>, constants: AddressSpace) -> Scratch<'c> {
-        Scratch { program, constants, globals: OnceCell::new(), taken: Cell::new(0), most: Cell::new(0) }
+        Scratch {
+            program,
+            constants,
+            globals: OnceCell::new(),
+            taken: Cell::new(0),
+            held: Cell::new(0),
+            most: Cell::new(0),
+        }
     }
 
     /// Memory for the instruction that is being emitted; `shared` declares that of the block.
@@ -58,7 +67,18 @@ impl<'c> Scratch<'c> {
 
     /// The instruction is over.
     pub fn give_back(&self) {
-        self.taken.set(0);
+        self.taken.set(self.held.get());
+    }
+
+    /// What is taken now stays so; gives what was held before.
+    pub fn hold(&self) -> u32 {
+        self.held.replace(self.taken.get())
+    }
+
+    /// Nothing is held but what was before.
+    pub fn let_go(&self, held: u32) {
+        self.held.set(held);
+        self.taken.set(held);
     }
 
     /// The body is over: the block's memory, if any is used, and the bytes of a piece.

@@ -2,14 +2,15 @@
 //! them, or through scratch memory.
 
 use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Assignment, aligned};
 use crate::analysis::axis::{Axis, Info};
-use crate::dtype::DType;
+use crate::layout::Layout;
 use crate::layout::fragment::{Matrix, Split, Tiling, choose};
 use crate::layout::panels::Panels;
-use crate::tile::{Op, Program, Value};
+use crate::tile::{Inst, Op, Program, Value};
 
 /// Most columns of a product that warps compute together.
 const WIDEST: u32 = 256;
@@ -27,6 +28,7 @@ impl Assignment {
         let dots = || program.insts.values().filter(|data| matches!(data.op, Op::Dot(_)));
         let chained = dots().any(|data| self.loaded(program, infos, data.args[0]).is_none());
         let split = if chained { Split::Rows } else { Split::Sides };
+        let staged = staged_loads(program);
         for data in program.insts.values() {
             let (Op::Dot(precision), &[a, b, _], &[result]) = (&data.op, &data.args[..], &data.results[..]) else {
                 continue;
@@ -37,46 +39,66 @@ impl Assignment {
             let Some((matrix, tiling)) = found else { continue };
             let [from_a, from_b] = [a, b].map(|x| self.loaded(program, infos, x));
             let along = |loaded: &Option<Loaded>, axis: usize| loaded.as_ref().map_or(1, |l| l.run_along(axis));
-            // Terms in another order must be in that order in both operands; in scratch memory they are in none.
+            // Neighbours along the terms, and along rows or columns; of a first factor that is loaded in stages.
+            let staged = from_a.as_ref().is_some_and(|l| staged.contains(&l.inst));
+            let runs_a = [1, 0].map(|axis| if staged { along(&from_a, axis) } else { 0 });
             let runs = [0, 1].map(|axis| along(&from_b, axis));
-            let tiling = match self.panels(&tiling, [extents[2], extents[1]], runs, left.dtype) {
-                panels @ Some(_) => Tiling { panels, ..tiling },
+            // Terms in another order must be in that order in both operands; in scratch memory they are in none.
+            let tiling = match self.together(matrix, extents, [runs_a, runs]) {
+                Some(together) => together,
                 None => tiling.in_runs(along(&from_a, 1).min(runs[0]), runs[1]),
             };
-            for (loaded, layout) in [(from_a, &tiling.a), (from_b, &tiling.b)] {
+            for (loaded, layout, panels) in [(from_a, &tiling.a, tiling.left), (from_b, &tiling.b, tiling.panels)] {
                 // What several warps want alike is loaded once, and handed on through scratch memory.
                 let shared = layout.warp.bases().contains(&0);
-                if let Some(loaded) = loaded.filter(|_| !shared) {
-                    self.memory.insert(loaded.offsets, layout.transposed(&loaded.perm).neighbours_first(loaded.axis));
-                }
+                let Some(loaded) = loaded else { continue };
+                let place = match panels {
+                    Some(_) => self.in_pieces(program, &loaded),
+                    None if !shared => layout.transposed(&loaded.perm).neighbours_first(loaded.axis),
+                    None => continue,
+                };
+                self.memory.insert(loaded.offsets, place);
             }
             self.products.insert(result, (matrix, tiling));
         }
     }
 
-    /// How the second factor of a product lies in scratch memory, if a group of warps reads it from there: all of them want
-    /// all of it, and it is loaded in whole pieces.
-    fn panels(&self, tiling: &Tiling, extents: [u32; 2], runs: [u32; 2], dtype: DType) -> Option<Panels> {
-        let group = self.group > 0 && 1 << self.warp_bits >= self.group && dtype.bytes() == 2;
-        let shared = tiling.b.warp.bases().iter().all(|&b| b == 0) && tiling.c.warp.is_injective();
-        let piece = self.load_bytes / dtype.bytes() as u32;
-        let axis = runs.iter().position(|&run| run >= piece)?;
-        if !group || !shared || extents[1] > WIDEST {
+    /// The cover of a product whose second factor a group of warps reads from scratch memory: it is loaded in whole pieces.
+    /// So is the first, if that is loaded in stages.  `runs` are the neighbours that one access reaches of either factor,
+    /// along the terms and along the other axis.
+    fn together(&self, matrix: &Matrix, [m, n, k]: [u32; 3], [left, right]: [[u32; 2]; 2]) -> Option<Tiling> {
+        let bytes = matrix.operand.bytes() as u32;
+        if bytes != 2 || n > WIDEST {
             return None;
         }
-        Panels::of(extents, axis, dtype.bytes() as u32)
+        let tiling = matrix.tiling_together([m, n, k], self.warp_bits, self.group)?;
+        let panels = |runs: [u32; 2], across: u32| {
+            let axis = runs.iter().position(|&run| run >= self.load_bytes / bytes)?;
+            Panels::of([k, across], axis, bytes)
+        };
+        let panels_b = panels(right, n)?;
+        Some(Tiling { panels: Some(panels_b), left: panels(left, m), ..tiling })
+    }
+
+    /// Where what goes to panels is loaded to: lanes have whole pieces, side by side.
+    fn in_pieces(&self, program: &Program, loaded: &Loaded) -> Layout {
+        let ty = program.ty(loaded.offsets);
+        let bytes = program.ty(program.insts[loaded.inst].results[0]).dtype.bytes() as u32;
+        let packed = (self.load_bytes / bytes).ilog2();
+        Layout::packed(&ty.shape, &[loaded.axis, 1 - loaded.axis], packed, self.lane_bits, self.warp_bits)
     }
 
     /// The load that a tile of two axes comes from.
     fn loaded(&self, program: &Program, infos: &SecondaryMap<Value, Info>, x: Value) -> Option<Loaded> {
-        let data = &program.insts[self.defining[x]?];
+        let inst = self.defining[x]?;
+        let data = &program.insts[inst];
         match &data.op {
             Op::Load(_) => {
                 let (offsets, bytes) = (data.args[0], program.ty(x).dtype.bytes() as u32);
                 let run = |axis: &Axis| axis.contiguity.min(aligned(axis)).min((self.load_bytes / bytes).max(1));
                 let runs: SmallVec<[u32; 2]> = infos[offsets].axes.iter().map(run).collect();
                 let axis = (0..runs.len()).max_by_key(|&axis| runs[axis])?;
-                Some(Loaded { offsets, perm: smallvec![0, 1], axis, run: runs[axis] })
+                Some(Loaded { inst, offsets, perm: smallvec![0, 1], axis, run: runs[axis] })
             }
             Op::Trans(perm) => {
                 let loaded = self.loaded(program, infos, data.args[0])?;
@@ -89,8 +111,19 @@ impl Assignment {
     }
 }
 
+/// The loads in the bodies of loops that have stages.
+fn staged_loads(program: &Program) -> FxHashSet<Inst> {
+    let bodies = program.insts.values().filter_map(|data| match data.op {
+        Op::For { body, stages } if stages > 1 => Some(body),
+        _ => None,
+    });
+    let insts = bodies.flat_map(|body| program.blocks[body].insts.iter().copied());
+    insts.filter(|&inst| matches!(program.insts[inst].op, Op::Load(_))).collect()
+}
+
 /// A load that an operand of a product comes from.
 struct Loaded {
+    inst: Inst,
     /// The places it reads.
     offsets: Value,
     /// Axis `i` of the loaded tile is axis `perm[i]` of the operand.

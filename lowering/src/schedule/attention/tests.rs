@@ -124,13 +124,18 @@ pub(crate) fn planned(g: &Graph) -> Plan {
 
 /// Its plan on a machine that wants its work cut up like this.
 pub(crate) fn planned_as(g: &Graph, grain: Grain) -> Plan {
+    planned_with(g, &Options { grain, ..options() })
+}
+
+/// Its plan with other options, all inputs being contiguous and nobody's else.
+pub(crate) fn planned_with(g: &Graph, options: &Options) -> Plan {
     let input = |data: &crate::graph::NodeData| InputData {
         layout: Layout::contiguous(&data.dims),
         buffer_len: data.len(),
         donated: false,
     };
     let inputs = g.nodes.values().filter(|d| matches!(d.op, crate::graph::Op::Input(_)));
-    plan(g, &inputs.map(input).collect::<Vec<_>>(), &Options { grain, ..options() })
+    plan(g, &inputs.map(input).collect::<Vec<_>>(), options)
 }
 
 fn launches(g: &Graph) -> usize {
@@ -139,7 +144,11 @@ fn launches(g: &Graph) -> usize {
 
 /// The one launch of an attention on its operands, the result being the last buffer.
 pub(crate) fn launch(g: &Graph, inputs: &[Array], grain: Grain) -> Case {
-    let plan = planned_as(g, grain);
+    launch_of(g, inputs, planned_as(g, grain))
+}
+
+/// The one launch of a plan on a graph's inputs.
+pub(crate) fn launch_of(g: &Graph, inputs: &[Array], plan: Plan) -> Case {
     let computing: Vec<&Step> = plan.steps.iter().filter(|s| !matches!(s, Step::Free(_))).collect();
     let [Step::Launch { program, grid, args, .. }] = computing[..] else { panic!("{g}\n{plan}") };
     let data = |arg: &Arg| match arg {

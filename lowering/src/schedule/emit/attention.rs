@@ -83,10 +83,12 @@ pub fn emit(
         Some(causal) => block.seen(&mut e, causal, first, &mut point.clone()),
     };
     let full = full_end(&mut e, none, all, cut.keys);
-    let carried = e.for_loop((none, full, step), &[sums, total, shift], |e, start, carried| {
+    let carried = e.for_loop_in(cut.stages, (none, full, step), &[sums, total, shift], |e, start, carried| {
         block.add(e, q, (start, false), carried)
     });
-    let carried = e.for_loop((full, end, step), &carried, |e, start, carried| block.add(e, q, (start, true), carried));
+    let carried = e.for_loop_in(cut.stages, (full, end, step), &carried, |e, start, carried| {
+        block.add(e, q, (start, true), carried)
+    });
 
     let mut total = carried[1];
     if let Some(least) = attention.least {

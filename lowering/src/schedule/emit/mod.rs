@@ -4,6 +4,7 @@
 pub mod across;
 pub mod along;
 pub mod attention;
+mod blocks;
 pub mod collapse;
 pub mod columns;
 pub mod combine;

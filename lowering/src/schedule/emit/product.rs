@@ -2,7 +2,8 @@
 //! followed back to loads as in any kernel.
 //!
 //! Whatever the tile, a sum is one fused multiply-add per term in ascending order of `k`, from 0.  So the choice of
-//! tiles, which depends on the sizes, never shows in a result: the same row comes out whatever batch it is in.
+//! tiles, which depends on the sizes, never shows in a result: the same row comes out whatever batch it is in.  Where the
+//! machine has matrix instructions for the factors, and may use them, [`blocks`] are computed by those instead.
 
 use std::ops::Range;
 
@@ -11,10 +12,10 @@ use super::super::expr::Ex;
 use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::super::looped::Looped;
-use super::Emitted;
 use super::context::Emitter;
 use super::point::Point;
 use super::walk::{self, divide, extent, full_end, indices};
+use super::{Emitted, blocks};
 use crate::DType;
 use crate::graph::{Graph, Node};
 use crate::op::Pointwise;
@@ -60,14 +61,31 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn new(e: &mut Emitter, axes: &[AxisData], range: Range<usize>) -> Side {
-        let extents: Vec<u64> = axes[range.clone()].iter().map(|a| a.extent).collect();
-        let whole = e.argument(extents.iter().product::<u64>() as i64, 1);
-        let divisors = extents.iter().skip(1).map(|&n| extent(e, n)).collect();
+        let extents = axes[range.clone()].iter().map(|a| a.extent);
+        let whole = e.argument(extents.product::<u64>() as i64, 1);
+        Side::sized(e, axes, range, whole)
+    }
+
+    /// Likewise, its extent being an argument already.
+    pub(super) fn sized(e: &mut Emitter, axes: &[AxisData], range: Range<usize>, whole: Value) -> Side {
+        let divisors = axes[range.clone()].iter().skip(1).map(|a| extent(e, a.extent)).collect();
         Side { axes: range, extent: whole, divisors }
     }
 
+    /// Its axes of the domain.
+    pub(super) fn axes(&self) -> Range<usize> {
+        self.axes.clone()
+    }
+
     /// Gives the axes their indices, those of tile `number`, and says which lie inside.
-    fn place(&self, e: &mut Emitter, number: Value, size: u32, axis: u8, point: &mut Point) -> (Value, Value) {
+    pub(super) fn place(
+        &self,
+        e: &mut Emitter,
+        number: Value,
+        size: u32,
+        axis: u8,
+        point: &mut Point,
+    ) -> (Value, Value) {
         let width = e.int(size.into());
         let start = e.op(Pointwise::Mul, number, width);
         self.from(e, start, size, axis, point)
@@ -94,6 +112,9 @@ pub(super) fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usiz
 
 /// Writes the kernel of the product of `a` and `b`, expressions of a looped row's operands.
 pub fn emit(graph: &Graph, node: Node, looped: &Looped, [a, b]: [Ex; 2], grain: Grain, index: DType) -> Emitted {
+    if let Some(plan) = blocks::plan(graph, node, &looped.exprs, [a, b], &grain) {
+        return blocks::emit(graph, node, looped, plan, grain, index);
+    }
     let axes = &looped.domain.axes;
     let dims = graph.dims(node);
     let (m, n) = (dims[dims.len() - 2], dims[dims.len() - 1]);

@@ -209,6 +209,14 @@ impl<'c> Emit<'c> for Amd<'c> {
         self.scratch.give_back();
     }
 
+    fn hold(&self) -> u32 {
+        self.scratch.hold()
+    }
+
+    fn let_go(&self, held: u32) {
+        self.scratch.let_go(held);
+    }
+
     fn harmless(&self) -> PointerValue<'c> {
         self.harmless
     }

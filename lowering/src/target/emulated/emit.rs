@@ -34,6 +34,7 @@ pub(super) struct Emulated<'c> {
     matrices: &'static [Matrix],
     scopes: Scopes<'c>,
     taken: Cell<u32>,
+    held: Cell<u32>,
     most: Cell<u32>,
 }
 
@@ -72,6 +73,7 @@ impl<'c> Emulated<'c> {
             matrices: spec.matrices,
             scopes: Scopes::new(ir, program),
             taken: Cell::new(0),
+            held: Cell::new(0),
             most: Cell::new(0),
         }
     }
@@ -124,7 +126,16 @@ impl<'c> Emit<'c> for Emulated<'c> {
     }
 
     fn end_of_instruction(&self) {
-        self.taken.set(0);
+        self.taken.set(self.held.get());
+    }
+
+    fn hold(&self) -> u32 {
+        self.held.replace(self.taken.get())
+    }
+
+    fn let_go(&self, held: u32) {
+        self.held.set(held);
+        self.taken.set(held);
     }
 
     fn harmless(&self) -> PointerValue<'c> {

@@ -7,3 +7,5 @@ mod emit;
 mod fragment;
 
 mod tests;
+
+pub(crate) use tests::staged_product;

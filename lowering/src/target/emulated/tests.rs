@@ -212,6 +212,137 @@ fn attention_gives_what_its_rows_say() {
     }
 }
 
+/// A product in a loop whose stages copy both factors ahead, rows and columns along which neighbours lie both ways, terms
+/// that do not fill the last block.
+#[test]
+fn factors_that_are_copied_ahead_are_those_of_the_iteration() {
+    let nvidia = nvidia::spec("sm_90a", 80).unwrap();
+    for (extents, warps, stages) in [([64, 32, 64], 4, 2), ([128, 64, 64], 8, 3), ([128, 64, 64], 4, 3)] {
+        for turned in [[false, false], [true, false], [false, true], [true, true]] {
+            for terms in [0, 40, 64, 192, 424] {
+                let case = staged_product(extents, (warps, stages), turned, terms);
+                let matrices = nvidia.matrices;
+                let machine = Spec { name: "sm_80".into(), matrices, group: nvidia.group, ..spec(32, warps) };
+                let what = || format!("{extents:?}, {warps} warps, {stages} stages, {turned:?}, {terms} terms");
+                agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{}: {e}\n{}", what(), case.program));
+            }
+        }
+    }
+}
+
+/// Products in blocks, as where there is no library: both factors lying both ways, batches, edges that fill no block.
+#[test]
+fn products_in_blocks_are_those_of_the_rows() {
+    use crate::graph::oracle;
+    use crate::schedule::attention::tests::{launch_of, operands, options, planned_with};
+    let nvidia = nvidia::spec("sm_80", 80).unwrap();
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
+    for machine in [nvidia, together, amd::spec("gfx942").unwrap()] {
+        let threads = options().grain;
+        let grain = if machine.group > 0 { threads.together() } else { threads };
+        for ([batch, m, n, k], turned) in [
+            ([1, 200, 144, 112], [false, false]),
+            ([2, 64, 272, 64], [true, false]),
+            ([1, 136, 96, 200], [false, true]),
+            ([3, 72, 40, 33], [true, true]),
+        ] {
+            let mut g = crate::graph::Graph::new();
+            let mut factor = |dims: [u64; 3], turned: bool| {
+                let [batch, rows, columns] = dims;
+                let lies = if turned { [batch, columns, rows] } else { dims };
+                let x = g.input(DType::Bf16, &lies);
+                if turned { g.permute(x, &[0, 2, 1]) } else { x }
+            };
+            let (a, b) = (factor([batch, m, k], turned[0]), factor([batch, k, n], turned[1]));
+            let y = g.contract(a, b);
+            g.outputs.push(y);
+            let inputs = operands(&g);
+            let plan = planned_with(&g, &crate::schedule::Options { grain, gemm_from: Some(u64::MAX), ..options() });
+            let case = launch_of(&g, &inputs, plan);
+            assert!(case.program.warps >= 4, "{}", case.program);
+            let warps = case.program.warps;
+            let emulated = Spec {
+                name: machine.name.clone(),
+                matrices: machine.matrices,
+                group: machine.group,
+                ..spec(machine.lanes, warps)
+            };
+            let (data, _) = run(&case, &emulated).unwrap();
+            let Some(Data::Buffer(bytes)) = data.iter().rfind(|d| matches!(d, Data::Buffer(_))) else { panic!() };
+            let got = Array::from_bytes(DType::Bf16, g.dims(y), bytes);
+            let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
+            for (i, (got, want)) in got.floats().into_iter().zip(want.floats()).enumerate() {
+                assert!(
+                    (got - want).abs() <= 0.01 * want.abs() + 1e-3,
+                    "{} {batch}x{m}x{n}x{k} {turned:?} at {i}: {got}, wanted {want}",
+                    machine.name
+                );
+            }
+        }
+    }
+}
+
+/// Sums of whole numbers that every order of the terms gives: `c = a·b`, each factor with its neighbours along the terms,
+/// or if `turned` along the other axis.
+pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), turned: [bool; 2], terms: u32) -> Case {
+    let mut b = Builder::new("staged");
+    b.warps(warps);
+    let [x, y] = [0; 2].map(|_| b.buffer(DType::F16, false));
+    let result = b.buffer(DType::F32, true);
+    let length = b.scalar(DType::I32, 8);
+    let pitches = [m, n].map(|n| b.int(DType::I32, n.into()));
+    let axis = |b: &mut Builder, start: Value, n: u32, beside: u8| {
+        let lanes = b.arange(n);
+        let at = b.add(start, lanes);
+        b.expand_dims(at, beside)
+    };
+    let zero = b.int(DType::I32, 0);
+    let step = b.int(DType::I32, k.into());
+    let sum = b.constant(DType::F32, 0);
+    let sums = b.broadcast(sum, &[m, n]);
+    let (open, params) = b.open(&[b.ty(zero).clone(), b.ty(sums).clone()]);
+    let factors = [0, 1].map(|side| {
+        let (rows, pitch) = ([m, n][side], pitches[side]);
+        // Loaded with the contiguous axis last, and turned to where the product has its terms.
+        let last = if turned[side] { 0 } else { 1 };
+        let along = axis(&mut b, params[0], k, last as u8 ^ 1);
+        let across = axis(&mut b, zero, rows, last as u8);
+        let at = match turned[side] {
+            true => {
+                let start = b.mul(along, pitch);
+                b.add(start, across)
+            }
+            false => {
+                let start = b.mul(across, length);
+                b.add(start, along)
+            }
+        };
+        let inside = b.lt(along, length);
+        let none = b.constant(DType::F16, 0);
+        let tile = b.load_masked([x, y][side], at, inside, none);
+        let terms_last = last == 1;
+        if terms_last == (side == 0) { tile } else { b.trans(tile, &[1, 0]) }
+    });
+    let next = b.dot(factors[0], factors[1], params[1], Precision::Ieee);
+    let body = b.close(open, &[next]);
+    let ty = b.ty(sums).clone();
+    let sums = b.push(crate::tile::Op::For { body, stages }, &[zero, length, step, sums], &[ty])[0];
+    let at = matrix(&mut b, m, n);
+    b.store(result, at, sums, None);
+    let halves = |count: u32, seed: u32| {
+        let number = |i: u32| ((i + seed).wrapping_mul(0x9e37_79b9) >> 28) as f32 - 8.0;
+        let bytes = (0..count).flat_map(|i| half::f16::from_f32(number(i)).to_le_bytes());
+        Data::Buffer(bytes.collect())
+    };
+    let args = vec![
+        halves(m * terms, 1),
+        halves(n * terms, 77),
+        Data::Buffer(vec![0; (m * n * 4) as usize]),
+        Data::Scalar(terms.into()),
+    ];
+    Case { program: b.finish(), grid: [1; 3], args }
+}
+
 /// Columns that several warps sum together, the last of them and the last rows being fewer than a tile has.
 #[test]
 fn warps_share_the_columns_of_a_sum() {

@@ -6,14 +6,14 @@ use inkwell::module::Linkage;
 use inkwell::values::{InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
-use super::{group, matrix};
+use super::{copies, group, matrix};
 use crate::dtype::DType;
 use crate::layout::fragment::{Matrix, Tiling};
 use crate::llvm::address::{element_address, element_addresses};
 use crate::llvm::alias::Scopes;
 use crate::llvm::check::report;
 use crate::llvm::ir::{Any, Ir, built};
-use crate::llvm::{Emit, Thread};
+use crate::llvm::{Emit, Left, Thread};
 use crate::spec::Spec;
 use crate::target::arguments::{self, Arguments};
 use crate::target::scratch::{PANEL, SHARED, Scratch};
@@ -148,6 +148,14 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         self.scratch.give_back();
     }
 
+    fn hold(&self) -> u32 {
+        self.scratch.hold()
+    }
+
+    fn let_go(&self, held: u32) {
+        self.scratch.let_go(held);
+    }
+
     fn harmless(&self) -> PointerValue<'c> {
         self.harmless
     }
@@ -228,13 +236,28 @@ impl<'c> Emit<'c> for Nvidia<'c> {
     fn multiply_together(
         &self,
         ir: &Ir<'c>,
-        matrix: &Matrix,
-        tiling: &Tiling,
+        product: (&Matrix, &Tiling),
         base: PointerValue<'c>,
-        a: &[Any<'c>],
+        a: Left<'_, 'c>,
         c: &[Any<'c>],
     ) -> Option<Vec<Any<'c>>> {
-        group::multiply(ir, matrix, tiling, base, a, c)
+        group::multiply(ir, product, self.thread.warp, base, a, c)
+    }
+
+    fn await_products(&self, ir: &Ir<'c>, groups: u32, sums: &[Any<'c>]) -> Vec<Any<'c>> {
+        group::wait(ir, groups, sums)
+    }
+
+    fn copy(&self, ir: &Ir<'c>, to: PointerValue<'c>, from: PointerValue<'c>, wanted: Option<Any<'c>>) {
+        copies::copy(ir, to, from, wanted);
+    }
+
+    fn group_copies(&self, ir: &Ir<'c>) {
+        ir.call("llvm.nvvm.cp.async.commit.group", &[], &[]);
+    }
+
+    fn await_copies(&self, ir: &Ir<'c>, groups: u32) {
+        ir.call("llvm.nvvm.cp.async.wait.group", &[], &[ir.i32(groups)]);
     }
 
     fn barrier(&self, ir: &Ir<'c>) {

@@ -1,4 +1,5 @@
-//! `wgmma`: products by four warps, each its sixteen rows, that read the second factor from shared memory.
+//! `wgmma`: products by four warps, each its sixteen rows, that read the second factor from shared memory, and the first
+//! one from there or from registers.
 //!
 //! Sources: PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate instructions"; the registers of a warp are
 //! arranged as for `mma.m16n8k16`, fragment beside fragment ("Register fragments and shared memory matrix layouts").
@@ -8,11 +9,15 @@ use std::fmt::Write;
 use inkwell::attributes::AttributeLoc;
 use inkwell::values::{InstructionOpcode as I, PointerValue};
 
-use super::matrix::words;
+use super::matrix::{GROUP, words};
 use crate::dtype::DType;
 use crate::layout::fragment::{Matrix, Tiling};
 use crate::layout::panels::Panels;
+use crate::llvm::Left;
 use crate::llvm::ir::{Any, Ir, built};
+
+/// Rows that a group multiplies at once.
+const ROWS: u32 = 64;
 
 /// Rows of 128 bytes whose pieces change places, in the field of a descriptor that says so.
 const SWIZZLED: u64 = 1 << 62;
@@ -22,13 +27,23 @@ pub(super) fn publish(ir: &Ir<'_>) {
     assembly(ir, "fence.proxy.async.shared::cta;", "~{memory}", &[], 0);
 }
 
-/// `c + a·b` for all fragments of a tiling, `b` lying in panels from `base` on.
+/// Waits until no more than so many groups of products are under way; gives the sums that are complete then.
+pub(super) fn wait<'c>(ir: &Ir<'c>, groups: u32, sums: &[Any<'c>]) -> Vec<Any<'c>> {
+    let count = sums.len() as u32;
+    let text = format!("wgmma.wait_group.sync.aligned {groups};");
+    let results = (0..count).map(|_| "=f".to_string());
+    let tied = (0..count).map(|i| i.to_string());
+    let constraints: Vec<String> = results.chain(tied).chain(["~{memory}".to_string()]).collect();
+    assembly(ir, &text, &constraints.join(","), sums, count)
+}
+
+/// Starts `c + a·b` for all fragments of a tiling, `b` lying in panels from `base` on.
 pub(super) fn multiply<'c>(
     ir: &Ir<'c>,
-    matrix: &Matrix,
-    tiling: &Tiling,
+    (matrix, tiling): (&Matrix, &Tiling),
+    warp: Any<'c>,
     base: PointerValue<'c>,
-    a: &[Any<'c>],
+    a: Left<'_, 'c>,
     c: &[Any<'c>],
 ) -> Option<Vec<Any<'c>>> {
     let panels = tiling.panels.as_ref()?;
@@ -40,37 +55,67 @@ pub(super) fn multiply<'c>(
         _ => return None,
     };
     let word = ir.context.i32_type().into();
-    let a: Vec<Any<'c>> = words(ir, matrix, a).into_iter().map(|x| ir.bitcast(x, word)).collect();
+    let (given, left) = match a {
+        Left::Registers(a) => (words(ir, matrix, a).into_iter().map(|x| ir.bitcast(x, word)).collect(), None),
+        Left::Scratch(base) => {
+            let panels = tiling.left.as_ref()?;
+            let rows = rows_of_group(ir, tiling, panels, warp);
+            (vec![ir.binary(I::Add, descriptor(ir, panels, base), rows)], Some(panels))
+        }
+    };
+    let given: Vec<Any<'c>> = given;
     let sums = c.len() as u32;
-    let (each, all) = (sums / down, a.len() as u32);
+    let (each, all) = (sums / down, given.len() as u32);
     let list = |first: u32, count: u32| {
         let names: Vec<String> = (first..first + count).map(|i| format!("${i}")).collect();
         names.join(", ")
     };
-    // Operands: the sums as they come out, the words of `a`, where `b` lies, the sums as they go in.
+    // Operands: the sums as they come out, the words of `a` or where it lies, where `b` lies, the sums as they go in.
     let mut text =
-        String::from("{ .reg .pred more; .reg .b64 place; setp.eq.u32 more, 0, 0; wgmma.fence.sync.aligned; ");
+        String::from("{ .reg .pred more; .reg .b64 left, place; setp.eq.u32 more, 0, 0; wgmma.fence.sync.aligned; ");
     for l in 0..terms {
-        let _ = write!(text, "add.s64 place, ${}, {}; ", sums + all, panels.before(l * depth) >> 4);
+        let _ = write!(text, "add.s64 place, ${}, {}; ", sums + all, panels.before(0, l * depth) >> 4);
         for i in 0..down {
+            let a = match left {
+                None => format!("{{{}}}", list(sums + (i * terms + l) * 4, 4)),
+                Some(left) => {
+                    let before = left.before(0, l * depth) + left.before(1, i * ROWS);
+                    let _ = write!(text, "add.s64 left, ${sums}, {}; ", before >> 4);
+                    "left".into()
+                }
+            };
+            let turned = left.map_or(String::new(), |left| format!(" {},", left.axis));
             let _ = write!(
                 text,
-                "wgmma.mma_async.sync.aligned.m64n{}k{depth}.f32.{dtype}.{dtype} {{{}}}, {{{}}}, place, more, 1, 1, {}; ",
+                "wgmma.mma_async.sync.aligned.m64n{}k{depth}.f32.{dtype}.{dtype} {{{}}}, {a}, place, more, 1, 1,{turned} {}; ",
                 across * width,
                 list(i * each, each),
-                list(sums + (i * terms + l) * 4, 4),
                 panels.axis,
             );
         }
     }
-    text.push_str("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }");
+    text.push_str("wgmma.commit_group.sync.aligned; }");
     let tied = (0..sums).map(|i| i.to_string());
-    let kinds = (0..sums).map(|_| "=f".to_string()).chain((0..all).map(|_| "r".into()));
+    let kind = if left.is_some() { "l" } else { "r" };
+    let kinds = (0..sums).map(|_| "=f".to_string()).chain((0..all).map(|_| kind.into()));
     let constraints: Vec<String> =
         kinds.chain(["l".to_string()]).chain(tied).chain(["~{memory}".to_string()]).collect();
     let place = descriptor(ir, panels, base);
-    let args: Vec<Any<'c>> = a.into_iter().chain([place]).chain(c.iter().copied()).collect();
+    let args: Vec<Any<'c>> = given.into_iter().chain([place]).chain(c.iter().copied()).collect();
     Some(assembly(ir, &text, &constraints.join(","), &args, sums))
+}
+
+/// What the rows of the running warp's group add to the place of the first factor, in units of sixteen bytes.
+fn rows_of_group<'c>(ir: &Ir<'c>, tiling: &Tiling, panels: &Panels, warp: Any<'c>) -> Any<'c> {
+    let layout = &tiling.c;
+    let zero: Any<'c> = ir.context.i64_type().const_zero().into();
+    let groups = layout.warp.bases().iter().enumerate().skip(GROUP.ilog2() as usize);
+    groups.fold(zero, |sum, (bit, &base)| {
+        let own = ir.binary(I::And, ir.binary(I::LShr, warp, ir.i32(bit as u32)), ir.i32(1));
+        let own = ir.convert(I::ZExt, own, ir.context.i64_type().into());
+        let before = panels.before(1, layout.along(base, 0)) >> 4;
+        ir.binary(I::Add, sum, ir.binary(I::Mul, own, ir.int_like(own, before.into())))
+    })
 }
 
 /// What says where a factor lies: the address, the distance of the panels, that of groups of eight rows, each in units of
@@ -84,7 +129,7 @@ fn descriptor<'c>(ir: &Ir<'c>, panels: &Panels, base: PointerValue<'c>) -> Any<'
 }
 
 /// Assembly for all threads of a warp at once, with so many results of f32.
-fn assembly<'c>(ir: &Ir<'c>, text: &str, constraints: &str, args: &[Any<'c>], results: u32) -> Vec<Any<'c>> {
+pub(super) fn assembly<'c>(ir: &Ir<'c>, text: &str, constraints: &str, args: &[Any<'c>], results: u32) -> Vec<Any<'c>> {
     let types: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
     let ty = match results {
         0 => ir.context.void_type().fn_type(&types, false),

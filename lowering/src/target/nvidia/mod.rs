@@ -3,6 +3,7 @@
 //! A program of one warp is a warp: a block runs several of them, which have nothing to do with each other.  A program
 //! of several warps is a block.
 
+mod copies;
 pub mod driver;
 mod emit;
 mod group;

@@ -1,0 +1,359 @@
+//! Factors of products that a loop with stages copies to scratch memory some iterations before it multiplies them, where
+//! warps multiply together: the way from memory is hidden behind the products before.
+//!
+//! Scratch memory holds a ring of slots, one for each stage.  At the top of an iteration every thread waits for its own
+//! copies into the iteration's slot, and all meet.  Once the first product has begun, the slot of the iteration before,
+//! which nobody reads any longer, is filled for the last of those that are under way.
+//!
+//! A sum that a loop only carries from product to product is not waited for in each iteration: the next product begins
+//! while the one before is under way, and what is filled is the slot of the iteration before that.
+
+use std::rc::Rc;
+
+use inkwell::IntPredicate;
+use inkwell::values::{InstructionOpcode as I, PointerValue};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ir::Any;
+use super::lower::Lower;
+use super::scratch::Panelled;
+use crate::dtype::DType;
+use crate::layout::panels::Panels;
+use crate::tile::{Block, Inst, Op, Value};
+
+/// A factor that a loop's body loads, and does nothing with but multiply.
+struct Factor {
+    /// The operand of the product.
+    operand: Value,
+    /// The load and what turns its tile, and how that lies in panels.
+    way: Vec<Inst>,
+    lie: Panelled,
+    /// Bytes before it in a slot.
+    before: u32,
+}
+
+/// The copies of a loop that is being lowered.
+pub(super) struct Copies<'c> {
+    factors: Vec<Factor>,
+    /// What the body computes to know where they lie, in order.
+    places: Vec<Inst>,
+    /// The loop's index, and its bounds.
+    index: Value,
+    high: Any<'c>,
+    step: Any<'c>,
+    slots: u32,
+    /// How many iterations before its own something is copied.
+    ahead: u32,
+    /// Bytes of a slot.
+    size: u32,
+    ring: PointerValue<'c>,
+    held: u32,
+}
+
+/// Copies that an iteration has yet to start.
+struct Due<'c> {
+    index: Any<'c>,
+    slot: Any<'c>,
+    wanted: Any<'c>,
+}
+
+/// What lies in scratch memory while a loop is being lowered.
+#[derive(Default)]
+pub(super) struct Laid<'c> {
+    /// Operands of products, and where they begin.
+    operands: FxHashMap<Value, PointerValue<'c>>,
+    /// Instructions that have nothing to do: the loads of such operands.
+    done: FxHashSet<Inst>,
+    /// Products that are not waited for where they are computed.
+    flying: FxHashSet<Value>,
+    /// The innermost loop's copies, and those to start behind the next product.
+    due: Option<(Rc<Copies<'c>>, Due<'c>)>,
+}
+
+impl<'c> Laid<'c> {
+    /// Where an operand's panels begin, if it was copied ahead.
+    pub fn at(&self, operand: Value) -> Option<PointerValue<'c>> {
+        self.operands.get(&operand).copied()
+    }
+
+    /// Whether an instruction loads what was copied.
+    pub fn has_done(&self, inst: Inst) -> bool {
+        self.done.contains(&inst)
+    }
+
+    /// Whether a value is a sum that is under way wherever it is.
+    pub fn is_flying(&self, value: Value) -> bool {
+        self.flying.contains(&value)
+    }
+}
+
+impl<'c> Lower<'_, 'c> {
+    /// Begins the copies of a loop over `low..high`: those of the first iterations are under way behind this.  Nothing where
+    /// the loop has no stages, or multiplies nothing that can be copied.
+    pub fn begin_copies(
+        &mut self,
+        body: Block,
+        (low, high, step): (Any<'c>, Any<'c>, Any<'c>),
+    ) -> Option<Rc<Copies<'c>>> {
+        if self.stages < 2 || self.thread().is_none() {
+            return None;
+        }
+        let (factors, places) = self.factors(body);
+        let size = factors.iter().map(|f| f.lie.size()).sum::<u32>();
+        let slots = u32::from(self.stages).min(self.spec.shared_bytes.checked_div(size)?);
+        if slots < 2 {
+            return None;
+        }
+        let flying = if slots > 2 { self.flying(body, &factors) } else { Vec::new() };
+        let ahead = if flying.is_empty() { slots - 1 } else { slots - 2 };
+        self.laid.flying.extend(flying);
+        self.laid.done.extend(factors.iter().flat_map(|f| f.way.iter().copied()));
+        let ring = self.emit.scratch(self.ir, slots * size);
+        let held = self.emit.hold();
+        let index = self.program.blocks[body].params[0];
+        let copies = Copies { factors, places, index, high, step, slots, ahead, size, ring, held };
+        // Another instruction's elements may still be read there.
+        self.emit.barrier(self.ir);
+        let some = self.ir.icmp(IntPredicate::SLT, low, high);
+        let mut next = (low, some, self.ir.binary(I::Sub, high, low));
+        for slot in 0..ahead {
+            let due = Due { index: next.0, slot: self.ir.i32(slot * size), wanted: next.1 };
+            self.copy(&copies, &due);
+            next = self.following(&copies, next);
+        }
+        Some(Rc::new(copies))
+    }
+
+    /// Ends the copies of a loop.
+    pub fn end_copies(&mut self, copies: &Copies<'c>) {
+        self.emit.await_copies(self.ir, 0);
+        self.emit.let_go(copies.held);
+        for factor in &copies.factors {
+            self.laid.operands.remove(&factor.operand);
+        }
+    }
+
+    /// Begins an iteration whose factors lie in the slot so many bytes from the first: binds them, and has the copies of
+    /// the last iteration that is under way started behind its first product.  Gives the slot of the next iteration.
+    pub fn turn(&mut self, copies: &Rc<Copies<'c>>, slot: Any<'c>, index: Any<'c>) -> Any<'c> {
+        let ir = self.ir;
+        self.emit.await_copies(ir, copies.ahead - 1);
+        self.emit.publish(ir);
+        self.emit.barrier(ir);
+        for factor in &copies.factors {
+            let bytes = ir.binary(I::Add, slot, ir.i32(factor.before));
+            self.laid.operands.insert(factor.operand, self.emit.address(ir, copies.ring, DType::U8, bytes));
+        }
+        let mut next = (index, ir.bit(true), ir.binary(I::Sub, copies.high, index));
+        for _ in 0..copies.ahead {
+            next = self.following(copies, next);
+        }
+        let due = Due { index: next.0, slot: self.slot_after(copies, slot, copies.ahead), wanted: next.1 };
+        self.laid.due = Some((Rc::clone(copies), due));
+        self.slot_after(copies, slot, 1)
+    }
+
+    /// Starts the copies that are due.
+    pub fn copy_due(&mut self) {
+        if let Some((copies, due)) = self.laid.due.take() {
+            self.copy(&copies, &due);
+        }
+    }
+
+    /// The slot so many after one, round the ring.
+    fn slot_after(&self, copies: &Copies<'c>, slot: Any<'c>, count: u32) -> Any<'c> {
+        let ir = self.ir;
+        let sum = ir.binary(I::Add, slot, ir.i32(count * copies.size));
+        let all = ir.i32(copies.slots * copies.size);
+        let around = ir.icmp(IntPredicate::UGE, sum, all);
+        ir.select(around, ir.binary(I::Sub, sum, all), sum)
+    }
+
+    /// The index after an iteration's, whether there is one, and what is left from there on.
+    fn following(
+        &self,
+        copies: &Copies<'c>,
+        (index, is, left): (Any<'c>, Any<'c>, Any<'c>),
+    ) -> (Any<'c>, Any<'c>, Any<'c>) {
+        let ir = self.ir;
+        let more = ir.icmp(IntPredicate::UGT, left, copies.step);
+        let [index, left] = [(I::Add, index), (I::Sub, left)].map(|(op, x)| ir.binary(op, x, copies.step));
+        (index, ir.binary(I::And, is, more), left)
+    }
+
+    /// Starts a group of copies: the factors of the iteration at an index, if it is wanted.  What the running iteration has
+    /// computed stays as it is.
+    fn copy(&mut self, copies: &Copies<'c>, due: &Due<'c>) {
+        let (ir, program) = (self.ir, self.program);
+        let results = copies.places.iter().flat_map(|&inst| program.insts[inst].results.iter().copied());
+        let changed: Vec<Value> = results.chain([copies.index]).collect();
+        let own: Vec<_> = changed.iter().map(|value| self.tiles.remove(value)).collect();
+        let again = std::mem::take(&mut self.again);
+
+        let index = self.splat(self.layouts[copies.index].clone(), due.index);
+        self.tiles.insert(copies.index, index);
+        copies.places.iter().for_each(|&inst| self.walk(inst));
+        for factor in &copies.factors {
+            let data = &program.insts[factor.way[0]];
+            let Op::Load(param) = data.op else { continue };
+            let layout = self.layouts[data.results[0]].clone();
+            let offsets = self.tile(data.args[0], &layout);
+            let mask = self.mask(data.args.get(1), &layout);
+            let bytes = ir.binary(I::Add, due.slot, ir.i32(factor.before));
+            let to = self.emit.address(ir, copies.ring, DType::U8, bytes);
+            self.copy_to_panels(param, (&offsets, mask.as_ref(), due.wanted), &factor.lie, to);
+        }
+        self.emit.group_copies(ir);
+
+        self.again = again;
+        for (value, tile) in changed.into_iter().zip(own) {
+            match tile {
+                Some(tile) => self.tiles.insert(value, tile),
+                None => self.tiles.remove(&value),
+            };
+        }
+    }
+
+    /// The sums of a loop's body that nothing is done with but to carry them to the next product, if there is no other
+    /// product of several warps: the results, and the values that carry them.
+    fn flying(&self, body: Block, factors: &[Factor]) -> Vec<Value> {
+        let program = self.program;
+        let block = &program.blocks[body];
+        let mut found = Vec::new();
+        for &inst in &block.insts {
+            let data = &program.insts[inst];
+            let (Op::Dot(_), &[a, b, sums], &[result]) = (&data.op, &data.args[..], &data.results[..]) else {
+                continue;
+            };
+            let Some((_, tiling)) = self.layouts.product(result).filter(|(_, t)| t.panels.is_some()) else { continue };
+            let copied = [a, b].iter().all(|x| factors.iter().any(|f| f.operand == *x)) && tiling.left.is_some();
+            let carried = block.params[1..].iter().position(|&p| p == sums);
+            let alone = self.readers(sums) == 1 && self.readers(result) == 1;
+            match carried {
+                Some(at) if copied && alone && block.yields[at] == result => found.extend([result, sums]),
+                _ => return Vec::new(),
+            }
+        }
+        found
+    }
+
+    /// What a loop's body loads for products of several warps and nothing else, in whole pieces from buffers that nobody
+    /// writes to, at places that follow from the index; and the instructions that compute those.
+    fn factors(&self, body: Block) -> (Vec<Factor>, Vec<Inst>) {
+        let program = self.program;
+        let block = &program.blocks[body];
+        let inside: FxHashSet<Inst> = block.insts.iter().copied().collect();
+        let mut factors: Vec<Factor> = Vec::new();
+        let mut needed = FxHashSet::default();
+        let mut before = 0;
+        for &inst in &block.insts {
+            let data = &program.insts[inst];
+            let (Op::Dot(_), Some(&result)) = (&data.op, data.results.first()) else { continue };
+            let Some((_, tiling)) = self.layouts.product(result) else { continue };
+            let sides = [(data.args[1], tiling.panels, false), (data.args[0], tiling.left, true)];
+            for (operand, panels, turned) in sides {
+                let Some(panels) = panels else { continue };
+                let Some(found) = self.factor(&inside, operand, (panels, turned)) else { continue };
+                let (way, lie) = found;
+                let mut own = FxHashSet::default();
+                if !program.insts[way[0]].args.iter().take(2).all(|&x| self.follows(body, &inside, x, &mut own)) {
+                    continue;
+                }
+                needed.extend(own);
+                let size = lie.size();
+                factors.push(Factor { operand, way, lie, before });
+                before += size;
+            }
+        }
+        let places = block.insts.iter().copied().filter(|inst| needed.contains(inst)).collect();
+        (factors, places)
+    }
+
+    /// The load that an operand comes from and what turns it on the way, if nobody else reads any of that, and how the
+    /// tile lies in panels.
+    fn factor(
+        &self,
+        inside: &FxHashSet<Inst>,
+        operand: Value,
+        (panels, turned): (Panels, bool),
+    ) -> Option<(Vec<Inst>, Panelled)> {
+        let program = self.program;
+        let (mut way, mut turns) = (Vec::new(), Vec::new());
+        let mut value = operand;
+        let load = loop {
+            let inst = self.layouts.definition(value).filter(|inst| inside.contains(inst))?;
+            let data = &program.insts[inst];
+            way.insert(0, inst);
+            if self.readers(value) != 1 {
+                return None;
+            }
+            match &data.op {
+                Op::Load(_) => break data,
+                Op::Trans(perm) => {
+                    turns.insert(0, perm.clone());
+                    value = data.args[0];
+                }
+                _ => return None,
+            }
+        };
+        let Op::Load(param) = load.op else { return None };
+        let dtype = self.ty(operand).dtype;
+        let home = &self.layouts[load.results[0]];
+        let whole = self.run_of_threads(load.args[0], load.args.get(1), dtype, home);
+        let constant = !matches!(program.params[param].kind, crate::tile::ParamKind::Buffer { written: true });
+        let zero = load.args.get(2).is_none_or(|&other| self.is_zero(other));
+        if !constant || !zero || whole? * dtype.bytes() as u32 != super::scratch::PIECE {
+            return None;
+        }
+        let layout = turns.iter().fold(home.clone(), |layout, perm| layout.transposed(perm));
+        let layout = if turned { layout.transposed(&[1, 0]) } else { layout };
+        let lie = Panelled::new(&layout, dtype, panels);
+        lie.is_whole().then_some((way, lie))
+    }
+
+    /// How many operands of instructions and results of blocks a value is.
+    fn readers(&self, value: Value) -> usize {
+        let args = self.program.insts.values().flat_map(|data| data.args.iter());
+        let yields = self.program.blocks.values().flat_map(|block| block.yields.iter());
+        args.chain(yields).filter(|&&x| x == value).count()
+    }
+
+    /// Whether a value is 0 throughout, and not −0.
+    fn is_zero(&self, value: Value) -> bool {
+        let Some(inst) = self.layouts.definition(value) else { return false };
+        let data = &self.program.insts[inst];
+        match data.op {
+            Op::Constant(bits) => bits == 0,
+            Op::Broadcast => self.is_zero(data.args[0]),
+            _ => false,
+        }
+    }
+
+    /// Whether a value follows from the index of a loop and from what is known before it; collects the instructions of its
+    /// body that compute it.
+    fn follows(&self, body: Block, inside: &FxHashSet<Inst>, value: Value, own: &mut FxHashSet<Inst>) -> bool {
+        let program = self.program;
+        let Some(inst) = self.layouts.definition(value) else {
+            return !program.blocks[body].params[1..].contains(&value);
+        };
+        if !inside.contains(&inst) || own.contains(&inst) {
+            return true;
+        }
+        let data = &program.insts[inst];
+        let pure = matches!(
+            data.op,
+            Op::Constant(_)
+                | Op::Scalar(_)
+                | Op::ProgramId(_)
+                | Op::NumPrograms(_)
+                | Op::Arange
+                | Op::Broadcast
+                | Op::ExpandDims(_)
+                | Op::Reshape
+                | Op::Trans(_)
+                | Op::Map(_)
+        );
+        own.insert(inst);
+        pure && data.args.iter().all(|&arg| self.follows(body, inside, arg, own))
+    }
+}

@@ -1,0 +1,164 @@
+//! Products of 16-bit floats by matrix instructions: each program computes a block of the result, whose size depends on
+//! the product's, and walks the terms in stages.  What a program sums up in which order is the machine's affair, as in a
+//! library's product.
+//!
+//! Programs that run at one time should read the same rows and columns: they are numbered down a few blocks, then across
+//! (Tillet, Kung and Cox: Triton, 2019).
+
+use super::super::affine::Affine;
+use super::super::expr::{Ex, Expr, Exprs};
+use super::super::grain::{Blocks, Grain};
+use super::super::looped::Looped;
+use super::Emitted;
+use super::context::Emitter;
+use super::point::Point;
+use super::product::{Side, trailing};
+use super::walk::{self, divide, extent, indices};
+use crate::DType;
+use crate::graph::{Graph, Node};
+use crate::op::Pointwise;
+use crate::tile::{Precision, Value};
+
+/// Blocks below each other before the next column of blocks.
+const DOWN: i64 = 16;
+
+/// How a product is computed in blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// The factors before they were widened.
+    factors: [Ex; 2],
+    dtype: DType,
+    cut: Blocks,
+}
+
+/// Whether the machine multiplies such factors by instructions, and the product fills blocks.
+pub(super) fn plan(graph: &Graph, node: Node, exprs: &Exprs, factors: [Ex; 2], grain: &Grain) -> Option<Plan> {
+    let dims = graph.dims(node);
+    let [batch, sizes] = [&dims[..dims.len() - 2], &dims[dims.len() - 2..]];
+    let [a, b] = factors.map(|ex| narrow(exprs, ex));
+    let dtype = exprs.list[a?].dtype;
+    if exprs.list[b?].dtype != dtype || graph.dtype(node).compute() != DType::F32 {
+        return None;
+    }
+    let cut = grain.product([sizes[0], sizes[1]], batch.iter().product())?;
+    Some(Plan { factors: [a?, b?], dtype, cut })
+}
+
+/// A 16-bit float that is widened to what an expression gives, or which it gives.
+fn narrow(exprs: &Exprs, ex: Ex) -> Option<Ex> {
+    let is_half = |ex: Ex| matches!(exprs.list[ex].dtype, DType::F16 | DType::Bf16);
+    match &exprs.list[ex].expr {
+        _ if is_half(ex) => Some(ex),
+        Expr::Map(Pointwise::Cast, args) if exprs.list[ex].dtype == DType::F32 => Some(args[0]).filter(|&x| is_half(x)),
+        _ => None,
+    }
+}
+
+/// Writes the kernel.
+pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain: Grain, index: DType) -> Emitted {
+    let axes = &looped.domain.axes;
+    let dims = graph.dims(node);
+    let (m, n) = (dims[dims.len() - 2], dims[dims.len() - 1]);
+    let parallel = axes.iter().filter(|a| !a.reduced).count();
+    let columns = trailing(axes, parallel, n);
+    let rows = trailing(axes, columns.start, m);
+    let batch = 0..rows.start;
+    let step = axes.iter().position(|a| a.reduced);
+    let length = step.map_or(1, |axis| axes[axis].extent);
+    let Blocks { rows: height, columns: width, terms, warps, stages } = plan.cut;
+
+    let stored: [&Affine; 1] = [&looped.at];
+    let runs = [columns.clone(), parallel..axes.len()];
+    let mut e = Emitter::with_runs("product", graph, &looped.exprs, (axes, grain), runs, index, &stored);
+    e.buffer(node, true);
+    e.b.warps(warps);
+    // Pieces of a row are wanted as a whole where its length says so.
+    let [whole_rows, whole_columns, whole_terms] = [m, n, length].map(|n| e.size(n as i64));
+    let down = Side::sized(&mut e, axes, rows, whole_rows);
+    let across = Side::sized(&mut e, axes, columns, whole_columns);
+    let blocks = |extent: u64, size: u32| extent.div_ceil(size.into());
+    let (tall, wide) = (blocks(m, height), blocks(n, width));
+    let [tall_value, wide_value] = [tall, wide].map(|n| e.argument(n as i64, 1));
+    let batches: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
+
+    let [id, member] = [0, 1].map(|axis| walk::program(&mut e, axis));
+    let (row, column) = numbered(&mut e, id, tall_value, wide_value);
+    let mut point = Point::new(axes.len(), 0);
+    divide(&mut e, member, &batches, &mut point.axes[batch.clone()]);
+    let (mut left, mut right, mut result) = (point.clone(), point.clone(), point);
+    let (_, row_mask) = down.place(&mut e, row, height, 1, &mut left);
+    let (at_columns, column_mask) = across.place(&mut e, column, width, 0, &mut right);
+    left.parallel_mask = Some(row_mask);
+    right.parallel_mask = Some(column_mask);
+    right.parallel_run = Some(at_columns);
+    for (side, from) in [(&down, &left), (&across, &right)] {
+        result.axes[side.axes()].copy_from_slice(&from.axes[side.axes()]);
+    }
+    result.parallel_mask = Some(e.op(Pointwise::And, row_mask, column_mask));
+    result.parallel_run = Some(at_columns);
+
+    let zero = e.b.constant(DType::F32, 0);
+    let zeros = e.b.broadcast(zero, &[height, width]);
+    for (ex, point) in plan.factors.into_iter().zip([&mut left, &mut right]) {
+        e.hoist(ex, point);
+    }
+    let (none, by) = (e.int(0), e.int(terms.into()));
+    let sums = e.for_loop_in(stages, (none, whole_terms, by), &[zeros], |e, start, sums| {
+        let factors = [(&left, [height, terms]), (&right, [terms, width])];
+        let [x, y] = [0, 1].map(|side| {
+            let (point, shape) = factors[side];
+            let at = indices(e, start, terms, side as u8);
+            let mut inner = e.inside(point);
+            if let Some(axis) = step {
+                inner.axes[axis] = Some(at);
+                inner.walked_run = Some(at);
+            }
+            factor(e, plan, side, (at, whole_terms), &mut inner, shape)
+        });
+        vec![e.b.dot(x, y, sums[0], Precision::Ieee)]
+    });
+    let value = e.b.cast(sums[0], graph.dtype(node));
+    e.store(node, &looped.at, value, false, &mut result);
+    let members = axes[batch].iter().map(|a| a.extent).product::<u64>();
+    e.finish([(tall * wide) as u32, members as u32, 1])
+}
+
+/// The terms at `at` of a factor, 0 behind the last.
+fn factor(
+    e: &mut Emitter,
+    plan: Plan,
+    side: usize,
+    (at, end): (Value, Value),
+    point: &mut Point,
+    shape: [u32; 2],
+) -> Value {
+    let ex = plan.factors[side];
+    let inside = e.op(Pointwise::Lt, at, end);
+    point.walked_mask = Some(inside);
+    let x = e.value(ex, point);
+    // What is loaded is 0 where nothing is.
+    let x = match &e.exprs.list[ex].expr {
+        Expr::Load { .. } => x,
+        _ => {
+            let zero = e.b.constant(plan.dtype, 0);
+            e.b.map(Pointwise::Select, &[inside, x, zero])
+        }
+    };
+    e.b.broadcast(x, &shape)
+}
+
+/// The row and the column of blocks that program `id` computes, of so many: [`DOWN`] rows at a time, or what is left.
+fn numbered(e: &mut Emitter, id: Value, rows: Value, columns: Value) -> (Value, Value) {
+    let height = e.int(DOWN);
+    let together = e.op(Pointwise::Mul, height, columns);
+    let number = e.op(Pointwise::Div, id, together);
+    let first = e.op(Pointwise::Mul, number, height);
+    let left = e.op(Pointwise::Sub, rows, first);
+    let height = e.op(Pointwise::Min, left, height);
+    let before = e.op(Pointwise::Mul, number, together);
+    let inside = e.op(Pointwise::Sub, id, before);
+    let column = e.op(Pointwise::Div, inside, height);
+    let above = e.op(Pointwise::Mul, column, height);
+    let row = e.op(Pointwise::Sub, inside, above);
+    (e.op(Pointwise::Add, first, row), column)
+}
