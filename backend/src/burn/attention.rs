@@ -41,7 +41,8 @@ pub fn attention(
         let [q, k, v] = [0, 1, 2].map(|i| t.cast(nodes[i], dtype.compute()));
         let k = transposed(t, k);
         let scores = t.contract(q, k);
-        let mut scores = map_scalar(t, P::Mul, scores, scale);
+        // A part of the program: a multiple of the product by a known number is scaled with the exponent.
+        let mut scores = map_fixed(t, P::Mul, scores, scale);
         if let Some(cap) = options.softcap {
             let scaled = map_scalar(t, P::Div, scores, cap);
             let tanh = t.map(P::Tanh, &[scaled]);

@@ -14,7 +14,7 @@ use inkwell::IntPredicate;
 use inkwell::values::{InstructionOpcode as I, PointerValue};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ir::Any;
+use super::ir::{Any, built};
 use super::lower::Lower;
 use super::scratch::Panelled;
 use crate::dtype::DType;
@@ -137,8 +137,8 @@ impl<'c> Lower<'_, 'c> {
     /// the last iteration that is under way started behind its first product.  Gives the slot of the next iteration.
     pub fn turn(&mut self, copies: &Rc<Copies<'c>>, slot: Any<'c>, index: Any<'c>) -> Any<'c> {
         let ir = self.ir;
+        // What was copied needs no more than that to be seen by products, as compilers for these machines have it.
         self.emit.await_copies(ir, copies.ahead - 1);
-        self.emit.publish(ir);
         self.emit.barrier(ir);
         for factor in &copies.factors {
             let bytes = ir.binary(I::Add, slot, ir.i32(factor.before));
@@ -151,6 +151,16 @@ impl<'c> Lower<'_, 'c> {
         let due = Due { index: next.0, slot: self.slot_after(copies, slot, copies.ahead), wanted: next.1 };
         self.laid.due = Some((Rc::clone(copies), due));
         self.slot_after(copies, slot, 1)
+    }
+
+    /// The sums of a product that has just begun: complete, unless they only fly by.
+    pub fn sums_of(&mut self, result: Value, sums: Vec<Any<'c>>) -> Vec<Any<'c>> {
+        if self.laid.is_flying(result) {
+            // The product before this one is complete.
+            self.emit.await_products(self.ir, 1, &[]);
+            return sums;
+        }
+        self.emit.await_products(self.ir, 0, &sums)
     }
 
     /// Starts the copies that are due.
@@ -184,26 +194,22 @@ impl<'c> Lower<'_, 'c> {
     /// Starts a group of copies: the factors of the iteration at an index, if it is wanted.  What the running iteration has
     /// computed stays as it is.
     fn copy(&mut self, copies: &Copies<'c>, due: &Due<'c>) {
-        let (ir, program) = (self.ir, self.program);
+        let program = self.program;
         let results = copies.places.iter().flat_map(|&inst| program.insts[inst].results.iter().copied());
         let changed: Vec<Value> = results.chain([copies.index]).collect();
         let own: Vec<_> = changed.iter().map(|value| self.tiles.remove(value)).collect();
         let again = std::mem::take(&mut self.again);
 
+        let (wanted, after) = (self.new_block("wanted"), self.new_block("copied"));
+        self.jump_if(due.wanted, wanted, after);
+        self.ir.builder.position_at_end(wanted);
         let index = self.splat(self.layouts[copies.index].clone(), due.index);
         self.tiles.insert(copies.index, index);
         copies.places.iter().for_each(|&inst| self.walk(inst));
-        for factor in &copies.factors {
-            let data = &program.insts[factor.way[0]];
-            let Op::Load(param) = data.op else { continue };
-            let layout = self.layouts[data.results[0]].clone();
-            let offsets = self.tile(data.args[0], &layout);
-            let mask = self.mask(data.args.get(1), &layout);
-            let bytes = ir.binary(I::Add, due.slot, ir.i32(factor.before));
-            let to = self.emit.address(ir, copies.ring, DType::U8, bytes);
-            self.copy_to_panels(param, (&offsets, mask.as_ref(), due.wanted), &factor.lie, to);
-        }
-        self.emit.group_copies(ir);
+        copies.factors.iter().for_each(|factor| self.copy_factor(copies, factor, due.slot));
+        built(self.ir.builder.build_unconditional_branch(after));
+        self.ir.builder.position_at_end(after);
+        self.emit.group_copies(self.ir);
 
         self.again = again;
         for (value, tile) in changed.into_iter().zip(own) {
@@ -212,6 +218,18 @@ impl<'c> Lower<'_, 'c> {
                 None => self.tiles.remove(&value),
             };
         }
+    }
+
+    /// Starts the copies of a factor to its part of a slot.
+    fn copy_factor(&mut self, copies: &Copies<'c>, factor: &Factor, slot: Any<'c>) {
+        let (ir, data) = (self.ir, &self.program.insts[factor.way[0]]);
+        let Op::Load(param) = data.op else { return };
+        let layout = self.layouts[data.results[0]].clone();
+        let offsets = self.tile(data.args[0], &layout);
+        let mask = self.mask(data.args.get(1), &layout);
+        let bytes = ir.binary(I::Add, slot, ir.i32(factor.before));
+        let to = self.emit.address(ir, copies.ring, DType::U8, bytes);
+        self.copy_to_panels(param, (&offsets, mask.as_ref()), &factor.lie, to);
     }
 
     /// The sums of a loop's body that nothing is done with but to carry them to the next product, if there is no other

@@ -64,14 +64,7 @@ impl<'c> Lower<'_, 'c> {
         match self.emit.multiply_together(self.ir, (matrix, tiling), base, given, &sums) {
             Some(together) => {
                 self.copy_due();
-                sums = match self.laid.is_flying(result) {
-                    true => {
-                        // The product before this one is complete.
-                        self.emit.await_products(self.ir, 1, &[]);
-                        together
-                    }
-                    false => self.emit.await_products(self.ir, 0, &together),
-                };
+                sums = self.sums_of(result, together);
             }
             None => {
                 let read =

@@ -136,11 +136,11 @@ impl<'c> Lower<'_, 'c> {
         })
     }
 
-    /// Starts to copy to panels what lies at offsets, where the mask and `wanted` hold; zeros elsewhere.
+    /// Starts to copy to panels what lies at offsets, where the mask holds; zeros elsewhere.
     pub fn copy_to_panels(
         &self,
         param: Param,
-        (offsets, mask, wanted): (&Tile<'c>, Option<&Tile<'c>>, Any<'c>),
+        (offsets, mask): (&Tile<'c>, Option<&Tile<'c>>),
         lie: &Panelled,
         base: PointerValue<'c>,
     ) {
@@ -149,10 +149,9 @@ impl<'c> Lower<'_, 'c> {
         let copy = || {
             let mut at = Places::new(self, thread, layout, pieces, base);
             for (first, _) in runs(layout, pieces.bits) {
-                let own = mask.map(|mask| self.first(mask.regs[first as usize]));
-                let wanted = own.map_or(wanted, |own| ir.binary(I::And, own, wanted));
+                let wanted = mask.map(|mask| self.first(mask.regs[first as usize]));
                 let from = self.place(param, pieces.dtype, offsets.regs[first as usize]);
-                self.emit.copy(ir, at.of(first), from, Some(wanted));
+                self.emit.copy(ir, at.of(first), from, wanted);
             }
         };
         match self.is_first_copy(thread, layout) {

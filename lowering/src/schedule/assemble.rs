@@ -145,6 +145,8 @@ impl<'a> Assembler<'a> {
             }
             Work::Attention { root, body } => {
                 let result = (*root, &self.groups.places[root]);
+                // Scores are nowhere: they have no places that could be too far.
+                let index = self.index_for(group.loads().into_iter().chain([*root]));
                 self.launch(emit::attention::emit(graph, result, body, options.grain, index), self.rows(&[*root]));
             }
             Work::Gemm(node) => {
@@ -170,6 +172,15 @@ impl<'a> Assembler<'a> {
             }
             self.last_use.remove(&node);
         }
+    }
+
+    /// The type of index arithmetic in the buffers of some nodes alone.
+    fn index_for(&self, mut nodes: impl Iterator<Item = Node>) -> DType {
+        let length = |node: Node| {
+            let buffer = self.buffer_of.get(&node).map_or(0, |&buffer| self.buffers[buffer].len);
+            buffer.max(self.groups.graph.nodes[node].len())
+        };
+        if nodes.all(|node| length(node) < NARROW) { DType::I32 } else { self.index }
     }
 
     /// How a product's pointwise tail is cut.  Libraries divide the longer side of a product among threads; where those

@@ -56,6 +56,8 @@ pub struct Attention {
     pub scores: Ex,
     /// Where some keys are hidden from each query because they come later.
     pub causal: Option<Causal>,
+    /// What the product is multiplied by to give the scores, if that is all that happens to it, but for keys that come later.
+    pub scale: Option<f32>,
     /// Where the elements of `q`, `k` and `v` lie.
     pub factors: [(Node, Affine); 3],
     /// The place of a result in its tensor; how that lies is decided by who reads it.
@@ -71,7 +73,9 @@ pub struct Attention {
 /// `select(key > query + offset, −∞, seen)`
 #[derive(Clone, Copy, Debug)]
 pub struct Causal {
-    /// The scores of keys that are not hidden.
+    /// Whether a key is hidden.
+    pub hidden: Ex,
+    /// The scores of keys that are not.
     pub seen: Ex,
     /// How many keys more than its own place a query sees; nothing for none.
     pub offset: Option<Ex>,
@@ -265,18 +269,35 @@ fn trace_once(graph: &Graph, places: &Places, domain: &Domain, dims: &[u64], fou
     tracer.own.insert(found.product, (at([queries, keys]), given));
     let scores = tracer.value(found.scores, &at([queries, keys]), &SmallVec::new())?;
     let causal = causal(&tracer.exprs, scores, [&point[batch + queries], &point[batch + keys]]);
+    let scale = scale(&tracer.exprs, causal.map_or(scores, |causal| causal.seen), given);
     Ok(Attention {
         domain: domain.clone(),
         extents: [dims[batch], dims[batch + 1], dims[batch + 2], dims[batch + 3]],
         exprs: tracer.exprs,
         scores,
         causal,
+        scale,
         factors,
         result: at([queries, values]),
         narrow: found.narrow,
         product: graph.dtype(found.product),
         least: found.least,
     })
+}
+
+/// The positive number that `product` is multiplied by to give some scores, if that is all: then the largest score is that
+/// of the largest product.
+fn scale(exprs: &Exprs, scores: Ex, product: Ex) -> Option<f32> {
+    let data = &exprs.list[scores];
+    let Expr::Map(Pointwise::Mul, args) = &data.expr else { return None };
+    let number = match args[..] {
+        [x, y] if x == product => y,
+        [x, y] if y == product => x,
+        _ => return None,
+    };
+    let Expr::Constant(bits) = exprs.list[number].expr else { return None };
+    let scale = f32::from_bits(bits as u32);
+    (data.dtype == DType::F32 && scale.is_normal() && scale > 0.0).then_some(scale)
 }
 
 /// Whether the outermost row of the scores hides later keys.
@@ -298,10 +319,10 @@ fn causal(exprs: &Exprs, scores: Ex, [query, key]: [&Affine; 2]) -> Option<Causa
         return None;
     }
     if is(last, query) {
-        return Some(Causal { seen, offset: None });
+        return Some(Causal { hidden, seen, offset: None });
     }
     let &[own, offset] = map(last, Pointwise::Add)? else { return None };
-    (is(own, query) && fixed(offset)).then_some(Causal { seen, offset: Some(offset) })
+    (is(own, query) && fixed(offset)).then_some(Causal { hidden, seen, offset: Some(offset) })
 }
 
 #[cfg(test)]

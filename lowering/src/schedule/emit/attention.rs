@@ -207,7 +207,11 @@ impl Block<'_> {
         let product = e.b.dot(q, k, zeros, Precision::Ieee);
         point.reduced[0] = Some(e.b.cast(product, attention.product));
         point.parallel_mask = Some(if edge { e.op(Pointwise::And, self.inside, columns) } else { self.inside });
-        let scores = self.scores(e, edge, &mut point);
+        let (scores, scale) = match attention.scale {
+            // The product itself stands for the scores, and is scaled with the exponent.
+            Some(scale) => (self.unscaled(e, product, edge, &mut point), scale),
+            None => (self.scores(e, edge, &mut point), 1.0),
+        };
         let scores = match edge {
             false => scores,
             true => {
@@ -217,7 +221,7 @@ impl Block<'_> {
         };
 
         let [sums, total, shift] = carried else { unreachable!("three values are carried") };
-        let rate = e.b.constant(DType::F32, std::f32::consts::LOG2_E.to_bits().into());
+        let rate = e.b.constant(DType::F32, (scale * std::f32::consts::LOG2_E).to_bits().into());
         let most = e.b.reduce(&[scores], 1, |b, x, y| smallvec![b.map(Pointwise::Max, &[x[0], y[0]])])[0];
         let most = e.op(Pointwise::Mul, most, rate);
         let next = e.op(Pointwise::Max, *shift, most);
@@ -234,6 +238,15 @@ impl Block<'_> {
         let weights = e.b.cast(weights, attention.narrow);
         let sums = e.b.dot(weights, v, sums, Precision::Ieee);
         vec![sums, total, next]
+    }
+
+    /// The product where it stands for scores that are a multiple of it.
+    fn unscaled(&self, e: &mut Emitter, product: Value, edge: bool, point: &mut Point) -> Value {
+        let Some(causal) = self.attention.causal.filter(|_| edge) else { return product };
+        let hidden = e.value(causal.hidden, point);
+        let hidden = e.b.broadcast(hidden, &[self.tile, self.keys]);
+        let nothing = e.b.constant(DType::F32, f32::NEG_INFINITY.to_bits().into());
+        e.b.map(Pointwise::Select, &[hidden, nothing, product])
     }
 
     /// What the softmax is taken of; away from the edge no key is hidden.

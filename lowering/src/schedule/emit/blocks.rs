@@ -113,7 +113,8 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
                 inner.axes[axis] = Some(at);
                 inner.walked_run = Some(at);
             }
-            factor(e, plan, side, (at, whole_terms), &mut inner, shape)
+            let end = (!length.is_multiple_of(terms.into())).then_some(whole_terms);
+            factor(e, plan, side, (at, end), &mut inner, shape)
         });
         vec![e.b.dot(x, y, sums[0], Precision::Ieee)]
     });
@@ -123,23 +124,23 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
     e.finish([(tall * wide) as u32, members as u32, 1])
 }
 
-/// The terms at `at` of a factor, 0 behind the last.
+/// The terms at `at` of a factor; 0 from `end` on, if they do not fill the last block.
 fn factor(
     e: &mut Emitter,
     plan: Plan,
     side: usize,
-    (at, end): (Value, Value),
+    (at, end): (Value, Option<Value>),
     point: &mut Point,
     shape: [u32; 2],
 ) -> Value {
     let ex = plan.factors[side];
-    let inside = e.op(Pointwise::Lt, at, end);
-    point.walked_mask = Some(inside);
+    let inside = end.map(|end| e.op(Pointwise::Lt, at, end));
+    point.walked_mask = inside;
     let x = e.value(ex, point);
     // What is loaded is 0 where nothing is.
-    let x = match &e.exprs.list[ex].expr {
-        Expr::Load { .. } => x,
-        _ => {
+    let x = match (&e.exprs.list[ex].expr, inside) {
+        (Expr::Load { .. }, _) | (_, None) => x,
+        (_, Some(inside)) => {
             let zero = e.b.constant(plan.dtype, 0);
             e.b.map(Pointwise::Select, &[inside, x, zero])
         }

@@ -70,9 +70,13 @@ pub(super) fn multiply<'c>(
         let names: Vec<String> = (first..first + count).map(|i| format!("${i}")).collect();
         names.join(", ")
     };
+    // Sums of nothing need not be handed in: the first products replace what is there.
+    let fresh = c.iter().all(|x| matches!(x, Any::FloatValue(x) if x.is_null()));
     // Operands: the sums as they come out, the words of `a` or where it lies, where `b` lies, the sums as they go in.
-    let mut text =
-        String::from("{ .reg .pred more; .reg .b64 left, place; setp.eq.u32 more, 0, 0; wgmma.fence.sync.aligned; ");
+    let mut text = String::from(
+        "{ .reg .pred more, none; .reg .b64 left, place; setp.eq.u32 more, 0, 0; setp.ne.u32 none, 0, 0; \
+         wgmma.fence.sync.aligned; ",
+    );
     for l in 0..terms {
         let _ = write!(text, "add.s64 place, ${}, {}; ", sums + all, panels.before(0, l * depth) >> 4);
         for i in 0..down {
@@ -87,21 +91,25 @@ pub(super) fn multiply<'c>(
             let turned = left.map_or(String::new(), |left| format!(" {},", left.axis));
             let _ = write!(
                 text,
-                "wgmma.mma_async.sync.aligned.m64n{}k{depth}.f32.{dtype}.{dtype} {{{}}}, {a}, place, more, 1, 1,{turned} {}; ",
+                "wgmma.mma_async.sync.aligned.m64n{}k{depth}.f32.{dtype}.{dtype} {{{}}}, {a}, place, {}, 1, 1,{turned} {}; ",
                 across * width,
                 list(i * each, each),
+                if fresh && l == 0 { "none" } else { "more" },
                 panels.axis,
             );
         }
     }
     text.push_str("wgmma.commit_group.sync.aligned; }");
-    let tied = (0..sums).map(|i| i.to_string());
+    let given_sums = if fresh { &[] } else { c };
+    let tied = (0..given_sums.len()).map(|i| i.to_string());
+    // Sums that nothing is handed in for must not share registers with what is.
+    let out = if fresh { "=&f" } else { "=f" };
     let kind = if left.is_some() { "l" } else { "r" };
-    let kinds = (0..sums).map(|_| "=f".to_string()).chain((0..all).map(|_| kind.into()));
+    let kinds = (0..sums).map(|_| out.to_string()).chain((0..all).map(|_| kind.into()));
     let constraints: Vec<String> =
         kinds.chain(["l".to_string()]).chain(tied).chain(["~{memory}".to_string()]).collect();
     let place = descriptor(ir, panels, base);
-    let args: Vec<Any<'c>> = given.into_iter().chain([place]).chain(c.iter().copied()).collect();
+    let args: Vec<Any<'c>> = given.into_iter().chain([place]).chain(given_sums.iter().copied()).collect();
     Some(assembly(ir, &text, &constraints.join(","), &args, sums))
 }
 
