@@ -1,12 +1,13 @@
 //! Factors of products that a loop with stages copies to scratch memory some iterations before it multiplies them, where
 //! warps multiply together: the way from memory is hidden behind the products before.
 //!
-//! Scratch memory holds a ring of slots, one for each stage.  At the top of an iteration every thread waits for its own
-//! copies into the iteration's slot, and all meet.  Once the first product has begun, the slot of the iteration before,
-//! which nobody reads any longer, is filled for the last of those that are under way.
+//! Scratch memory holds a ring of slots, one for each stage ([`super::ring`]).  At the top of an iteration every thread
+//! waits until the iteration's slot is filled.  Once the first product has begun, a slot that nobody reads any longer is
+//! filled for the last of the iterations that are under way: that of the iteration before, or where several groups of
+//! warps should get on without each other, of the one before that.
 //!
 //! A sum that a loop only carries from product to product is not waited for in each iteration: the next product begins
-//! while the one before is under way, and what is filled is the slot of the iteration before that.
+//! while the one before is under way.
 
 use std::rc::Rc;
 
@@ -16,8 +17,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ir::{Any, built};
 use super::lower::Lower;
+use super::ring::{Ring, Turn};
 use super::scratch::Panelled;
-use crate::dtype::DType;
 use crate::layout::panels::Panels;
 use crate::tile::{Block, Inst, Op, Value};
 
@@ -39,21 +40,18 @@ pub(super) struct Copies<'c> {
     places: Vec<Inst>,
     /// The loop's index, and its bounds.
     index: Value,
+    low: Any<'c>,
     high: Any<'c>,
     step: Any<'c>,
-    slots: u32,
+    ring: Ring<'c>,
     /// How many iterations before its own something is copied.
     ahead: u32,
-    /// Bytes of a slot.
-    size: u32,
-    ring: PointerValue<'c>,
-    held: u32,
 }
 
 /// Copies that an iteration has yet to start.
 struct Due<'c> {
     index: Any<'c>,
-    slot: Any<'c>,
+    turn: Turn<'c>,
     wanted: Any<'c>,
 }
 
@@ -68,6 +66,8 @@ pub(super) struct Laid<'c> {
     flying: FxHashSet<Value>,
     /// The innermost loop's copies, and those to start behind the next product.
     due: Option<(Rc<Copies<'c>>, Due<'c>)>,
+    /// The slot that is read, and the loop's index.
+    read: Option<(Rc<Copies<'c>>, Turn<'c>, Any<'c>)>,
 }
 
 impl<'c> Laid<'c> {
@@ -100,67 +100,78 @@ impl<'c> Lower<'_, 'c> {
         }
         let (factors, places) = self.factors(body);
         let size = factors.iter().map(|f| f.lie.size()).sum::<u32>();
-        let slots = u32::from(self.stages).min(self.spec.shared_bytes.checked_div(size)?);
+        let slots = u32::from(self.stages).min(Ring::room(self.spec).checked_div(size)?);
         if slots < 2 {
             return None;
         }
         let flying = if slots > 2 { self.flying(body, &factors) } else { Vec::new() };
-        let ahead = if flying.is_empty() { slots - 1 } else { slots - 2 };
+        let groups = self.spec.warps > self.spec.group;
+        let ahead = if slots > 2 && (groups || !flying.is_empty()) { slots - 2 } else { slots - 1 };
         self.laid.flying.extend(flying);
         self.laid.done.extend(factors.iter().flat_map(|f| f.way.iter().copied()));
-        let ring = self.emit.scratch(self.ir, slots * size);
-        let held = self.emit.hold();
+        let ring = self.open_ring(slots, size);
         let index = self.program.blocks[body].params[0];
-        let copies = Copies { factors, places, index, high, step, slots, ahead, size, ring, held };
-        // Another instruction's elements may still be read there.
-        self.emit.barrier(self.ir);
+        let copies = Copies { factors, places, index, low, high, step, ring, ahead };
         let some = self.ir.icmp(IntPredicate::SLT, low, high);
         let mut next = (low, some, self.ir.binary(I::Sub, high, low));
-        for slot in 0..ahead {
-            let due = Due { index: next.0, slot: self.ir.i32(slot * size), wanted: next.1 };
-            self.copy(&copies, &due);
+        let mut turn = Turn::first(self.ir);
+        for _ in 0..ahead {
+            self.copy(&copies, &Due { index: next.0, turn, wanted: next.1 });
             next = self.following(&copies, next);
+            turn = turn.after(self.ir, slots, 1);
         }
         Some(Rc::new(copies))
     }
 
     /// Ends the copies of a loop.
     pub fn end_copies(&mut self, copies: &Copies<'c>) {
-        self.emit.await_copies(self.ir, 0);
-        self.emit.let_go(copies.held);
+        self.close_ring(&copies.ring);
+        self.laid.read = None;
         for factor in &copies.factors {
             self.laid.operands.remove(&factor.operand);
         }
     }
 
-    /// Begins an iteration whose factors lie in the slot so many bytes from the first: binds them, and has the copies of
-    /// the last iteration that is under way started behind its first product.  Gives the slot of the next iteration.
-    pub fn turn(&mut self, copies: &Rc<Copies<'c>>, slot: Any<'c>, index: Any<'c>) -> Any<'c> {
+    /// Begins an iteration: binds its factors, which lie in the slot whose turn it is, and has the copies of the last
+    /// iteration that is under way started behind its first product.  Gives the next turn.
+    pub fn turn(&mut self, copies: &Rc<Copies<'c>>, turn: Turn<'c>, index: Any<'c>) -> Turn<'c> {
         let ir = self.ir;
-        // What was copied needs no more than that to be seen by products, as compilers for these machines have it.
-        self.emit.await_copies(ir, copies.ahead - 1);
-        self.emit.barrier(ir);
+        self.await_filled(&copies.ring, turn, copies.ahead);
         for factor in &copies.factors {
-            let bytes = ir.binary(I::Add, slot, ir.i32(factor.before));
-            self.laid.operands.insert(factor.operand, self.emit.address(ir, copies.ring, DType::U8, bytes));
+            let at = copies.ring.place(self, turn, factor.before);
+            self.laid.operands.insert(factor.operand, at);
         }
         let mut next = (index, ir.bit(true), ir.binary(I::Sub, copies.high, index));
         for _ in 0..copies.ahead {
             next = self.following(copies, next);
         }
-        let due = Due { index: next.0, slot: self.slot_after(copies, slot, copies.ahead), wanted: next.1 };
+        let due = Due { index: next.0, turn: turn.after(ir, copies.ring.slots, copies.ahead), wanted: next.1 };
         self.laid.due = Some((Rc::clone(copies), due));
-        self.slot_after(copies, slot, 1)
+        self.laid.read = Some((Rc::clone(copies), turn, index));
+        turn.after(ir, copies.ring.slots, 1)
     }
 
     /// The sums of a product that has just begun: complete, unless they only fly by.
     pub fn sums_of(&mut self, result: Value, sums: Vec<Any<'c>>) -> Vec<Any<'c>> {
-        if self.laid.is_flying(result) {
-            // The product before this one is complete.
-            self.emit.await_products(self.ir, 1, &[]);
-            return sums;
+        if !self.laid.is_flying(result) {
+            return self.emit.await_products(self.ir, 0, &sums);
         }
-        self.emit.await_products(self.ir, 0, &sums)
+        // The product before this one, if there was one, is complete, and its slot free.
+        self.emit.await_products(self.ir, 1, &[]);
+        if let Some((copies, turn, index)) = self.laid.read.take() {
+            let before = turn.after(self.ir, copies.ring.slots, copies.ring.slots - 1);
+            let has = self.ir.icmp(IntPredicate::NE, index, copies.low);
+            self.free_slot(&copies.ring, before, has);
+        }
+        sums
+    }
+
+    /// Ends an iteration: what is due is started, and what was read is free.
+    pub fn end_turn(&mut self) {
+        self.copy_due();
+        if let Some((copies, turn, _)) = self.laid.read.take() {
+            self.free_slot(&copies.ring, turn, self.ir.bit(true));
+        }
     }
 
     /// Starts the copies that are due.
@@ -168,15 +179,6 @@ impl<'c> Lower<'_, 'c> {
         if let Some((copies, due)) = self.laid.due.take() {
             self.copy(&copies, &due);
         }
-    }
-
-    /// The slot so many after one, round the ring.
-    fn slot_after(&self, copies: &Copies<'c>, slot: Any<'c>, count: u32) -> Any<'c> {
-        let ir = self.ir;
-        let sum = ir.binary(I::Add, slot, ir.i32(count * copies.size));
-        let all = ir.i32(copies.slots * copies.size);
-        let around = ir.icmp(IntPredicate::UGE, sum, all);
-        ir.select(around, ir.binary(I::Sub, sum, all), sum)
     }
 
     /// The index after an iteration's, whether there is one, and what is left from there on.
@@ -205,8 +207,10 @@ impl<'c> Lower<'_, 'c> {
         self.ir.builder.position_at_end(wanted);
         let index = self.splat(self.layouts[copies.index].clone(), due.index);
         self.tiles.insert(copies.index, index);
+        self.await_free(&copies.ring, due.turn);
         copies.places.iter().for_each(|&inst| self.walk(inst));
-        copies.factors.iter().for_each(|factor| self.copy_factor(copies, factor, due.slot));
+        copies.factors.iter().for_each(|factor| self.copy_factor(copies, factor, due.turn));
+        self.slot_filled(&copies.ring, due.turn);
         built(self.ir.builder.build_unconditional_branch(after));
         self.ir.builder.position_at_end(after);
         self.emit.group_copies(self.ir);
@@ -221,14 +225,13 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Starts the copies of a factor to its part of a slot.
-    fn copy_factor(&mut self, copies: &Copies<'c>, factor: &Factor, slot: Any<'c>) {
-        let (ir, data) = (self.ir, &self.program.insts[factor.way[0]]);
+    fn copy_factor(&mut self, copies: &Copies<'c>, factor: &Factor, turn: Turn<'c>) {
+        let data = &self.program.insts[factor.way[0]];
         let Op::Load(param) = data.op else { return };
         let layout = self.layouts[data.results[0]].clone();
         let offsets = self.tile(data.args[0], &layout);
         let mask = self.mask(data.args.get(1), &layout);
-        let bytes = ir.binary(I::Add, slot, ir.i32(factor.before));
-        let to = self.emit.address(ir, copies.ring, DType::U8, bytes);
+        let to = copies.ring.place(self, turn, factor.before);
         self.copy_to_panels(param, (&offsets, mask.as_ref()), &factor.lie, to);
     }
 

@@ -9,6 +9,7 @@ use inkwell::values::{InstructionOpcode as I, PhiValue};
 use super::ahead::Copies;
 use super::ir::{Any, built};
 use super::lower::Lower;
+use super::ring::Turn;
 use super::value::{Form, Reg, Tile};
 use crate::layout::Layout;
 use crate::tile::{Block, BlockData, Op, Value};
@@ -89,15 +90,15 @@ impl<'c> Lower<'_, 'c> {
         let index = built(self.ir.builder.build_phi(low.get_type(), ""));
         let carried: Vec<PhiValue<'c>> =
             initial.iter().map(|x| built(self.ir.builder.build_phi(x.get_type(), ""))).collect();
-        let slot = copies.map(|_| built(self.ir.builder.build_phi(self.ir.context.i32_type(), "")));
-        let mut next_slot = slot.map(|slot| slot.as_basic_value());
+        let turn = copies.map(|_| [0; 2].map(|_| built(self.ir.builder.build_phi(self.ir.context.i32_type(), ""))));
+        let mut next_turn = turn.map(|parts| Turn::of(parts.map(|phi| phi.as_basic_value())));
         let mut i = index.as_basic_value();
         let mut next: Vec<Any<'c>> = carried.iter().map(|phi| phi.as_basic_value()).collect();
         for number in 0..times {
             if number > 0 {
                 i = self.ir.binary(I::Add, i, step);
             }
-            next_slot = copies.zip(next_slot).map(|(copies, slot)| self.turn(copies, slot, i));
+            next_turn = copies.zip(next_turn).map(|(copies, turn)| self.turn(copies, turn, i));
             let tiles = self.unflat(next.into_iter(), layouts, forms);
             for (&param, tile) in data.params[1..].iter().zip(tiles) {
                 self.tiles.insert(param, tile);
@@ -107,7 +108,7 @@ impl<'c> Lower<'_, 'c> {
             self.tiles.insert(data.params[0], index_tile);
             let outer = self.again.len();
             self.block(body);
-            self.copy_due();
+            self.end_turn();
             let yields: Vec<Tile<'c>> = data.yields.iter().zip(layouts).map(|(&y, l)| self.tile(y, l)).collect();
             next = self.flat(&yields, forms);
             self.again.truncate(outer);
@@ -125,8 +126,10 @@ impl<'c> Lower<'_, 'c> {
             true => self.land(more, (inside, after), &next, data, (layouts, forms)),
         };
         index.add_incoming(&[(&low, start), (&next_index, end)]);
-        if let (Some(slot), Some(next)) = (slot, next_slot) {
-            slot.add_incoming(&[(&self.ir.i32(0), start), (&next, end)]);
+        if let (Some(phis), Some(next)) = (turn, next_turn) {
+            for (phi, next) in phis.iter().zip(next.parts()) {
+                phi.add_incoming(&[(&self.ir.i32(0), start), (&next, end)]);
+            }
         }
         for ((phi, first), next) in carried.iter().zip(initial).zip(&next) {
             phi.add_incoming(&[(first, start), (next, end)]);

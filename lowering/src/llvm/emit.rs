@@ -150,6 +150,25 @@ pub trait Emit<'c> {
     /// Waits until no more than so many groups of this thread's copies are under way.
     fn await_copies(&self, _ir: &Ir<'c>, _groups: u32) {}
 
+    /// Makes a gate in scratch memory that opens each time when so many have passed it, behind the next barrier; whether it
+    /// has opened an even or an odd number of times is what waiting asks for.
+    fn make_gate(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _count: u32) {}
+
+    /// Ends a gate's life, so that its memory can be used for something else.
+    fn end_gate(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>) {}
+
+    /// Waits until a gate has opened for the round of that parity (an i32), if there are gates; those before the first one are
+    /// taken to be odd.
+    fn await_gate(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _odd: Any<'c>) -> bool {
+        false
+    }
+
+    /// Passes a gate as soon as the copies that this thread has started are complete.
+    fn pass_when_copied(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>) {}
+
+    /// Passes a gate where `passes` (an i1, the same throughout the warp) holds, once for the whole warp.
+    fn pass_as_warp(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _passes: Any<'c>) {}
+
     /// Whether a masked access to consecutive elements of this type is one instruction; if not, the code asks first
     /// whether the mask is full.
     fn has_masked_access(&self, _dtype: DType) -> bool {

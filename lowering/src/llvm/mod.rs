@@ -26,6 +26,7 @@ mod lower;
 mod matrix;
 mod memory;
 mod reduce;
+mod ring;
 mod root;
 mod runs;
 mod scan;

@@ -1,7 +1,8 @@
-//! `cp.async`: sixteen bytes from global to shared memory behind the thread's back.
+//! `cp.async`: sixteen bytes from global to shared memory behind the thread's back; and `mbarrier`, the gates that open when
+//! such copies have arrived.
 //!
-//! Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async": past the first cache, and zeros for what the
-//! source is shorter than sixteen bytes.
+//! Sources: PTX ISA, "Data Movement and Conversion Instructions: cp.async" (past the first cache, zeros where the source is
+//! ignored) and "Parallel Synchronization and Communication Instructions: mbarrier".
 
 use inkwell::values::{InstructionOpcode as I, PointerValue};
 
@@ -21,4 +22,37 @@ pub(super) fn copy<'c>(ir: &Ir<'c>, to: PointerValue<'c>, from: PointerValue<'c>
             assembly(ir, &format!("{text}, $2;"), "r,l,b,~{memory}", &[to, from, ignored], 0)
         }
     };
+}
+
+/// An address in shared memory.
+fn shared<'c>(ir: &Ir<'c>, place: PointerValue<'c>) -> Any<'c> {
+    built(ir.builder.build_ptr_to_int(place, ir.context.i32_type(), "")).into()
+}
+
+/// Makes a gate, on one thread, that opens when so many have passed it.
+pub(super) fn make_gate<'c>(ir: &Ir<'c>, first: Any<'c>, gate: PointerValue<'c>, count: u32) {
+    let text = "@$2 mbarrier.init.shared::cta.b64 [$0], $1;";
+    assembly(ir, text, "r,r,b,~{memory}", &[shared(ir, gate), ir.i32(count), first], 0);
+}
+
+/// Ends a gate's life, on one thread.
+pub(super) fn end_gate<'c>(ir: &Ir<'c>, first: Any<'c>, gate: PointerValue<'c>) {
+    assembly(ir, "@$1 mbarrier.inval.shared::cta.b64 [$0];", "r,b,~{memory}", &[shared(ir, gate), first], 0);
+}
+
+/// Waits until a gate has opened for a round of that parity.
+pub(super) fn await_gate<'c>(ir: &Ir<'c>, gate: PointerValue<'c>, odd: Any<'c>) {
+    let text = "{ .reg .pred open; again: mbarrier.try_wait.parity.shared::cta.b64 open, [$0], $1; @!open bra again; }";
+    assembly(ir, text, "r,r,~{memory}", &[shared(ir, gate), odd], 0);
+}
+
+/// Passes a gate as soon as the copies that this thread has started are complete.
+pub(super) fn pass_when_copied<'c>(ir: &Ir<'c>, gate: PointerValue<'c>) {
+    assembly(ir, "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", "r,~{memory}", &[shared(ir, gate)], 0);
+}
+
+/// Passes a gate on one thread of a warp.
+pub(super) fn pass<'c>(ir: &Ir<'c>, first: Any<'c>, gate: PointerValue<'c>) {
+    let text = "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];";
+    assembly(ir, text, "r,b,~{memory}", &[shared(ir, gate), first], 0);
 }

@@ -105,6 +105,14 @@ impl<'c> Nvidia<'c> {
     }
 }
 
+impl<'c> Nvidia<'c> {
+    /// Whether this is the first thread of its program.
+    fn is_first(&self, ir: &Ir<'c>) -> Any<'c> {
+        let Thread { lane, warp } = self.thread;
+        ir.icmp(IntPredicate::EQ, ir.binary(I::Or, lane, warp), ir.i32(0))
+    }
+}
+
 impl<'c> Emit<'c> for Nvidia<'c> {
     fn width(&self) -> u32 {
         1
@@ -250,6 +258,28 @@ impl<'c> Emit<'c> for Nvidia<'c> {
 
     fn copy(&self, ir: &Ir<'c>, to: PointerValue<'c>, from: PointerValue<'c>, wanted: Option<Any<'c>>) {
         copies::copy(ir, to, from, wanted);
+    }
+
+    fn make_gate(&self, ir: &Ir<'c>, gate: PointerValue<'c>, count: u32) {
+        copies::make_gate(ir, self.is_first(ir), gate, count);
+    }
+
+    fn end_gate(&self, ir: &Ir<'c>, gate: PointerValue<'c>) {
+        copies::end_gate(ir, self.is_first(ir), gate);
+    }
+
+    fn await_gate(&self, ir: &Ir<'c>, gate: PointerValue<'c>, odd: Any<'c>) -> bool {
+        copies::await_gate(ir, gate, odd);
+        true
+    }
+
+    fn pass_when_copied(&self, ir: &Ir<'c>, gate: PointerValue<'c>) {
+        copies::pass_when_copied(ir, gate);
+    }
+
+    fn pass_as_warp(&self, ir: &Ir<'c>, gate: PointerValue<'c>, passes: Any<'c>) {
+        let first = ir.icmp(IntPredicate::EQ, self.thread.lane, ir.i32(0));
+        copies::pass(ir, ir.binary(I::And, first, passes), gate);
     }
 
     fn group_copies(&self, ir: &Ir<'c>) {

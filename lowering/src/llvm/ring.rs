@@ -1,0 +1,142 @@
+//! A ring of slots in scratch memory, which the threads of a program fill and read in turn.
+//!
+//! Each slot has two gates, where a target has such things: one that opens when every thread's copies into the slot have
+//! arrived, and one that opens when every warp has read it.  Then threads wait for what they need and no longer, and groups
+//! of warps drift apart until one multiplies while the other does the rest.  Elsewhere all threads meet at every turn.
+
+use inkwell::IntPredicate;
+use inkwell::values::{InstructionOpcode as I, PointerValue};
+
+use super::ir::{Any, Ir};
+use super::lower::Lower;
+use crate::dtype::DType;
+use crate::spec::Spec;
+
+/// Bytes of a gate.
+const GATE: u32 = 8;
+
+/// A ring while its loop is being lowered.
+pub(super) struct Ring<'c> {
+    /// Number of slots.
+    pub slots: u32,
+    size: u32,
+    base: PointerValue<'c>,
+    /// Two for each slot: whether it is filled, and whether it is free.
+    gates: PointerValue<'c>,
+    held: u32,
+}
+
+/// Which slot, and whether the ring has gone round an odd number of times.
+#[derive(Clone, Copy)]
+pub(super) struct Turn<'c> {
+    slot: Any<'c>,
+    odd: Any<'c>,
+}
+
+impl<'c> Turn<'c> {
+    /// The first slot, the first time.
+    pub fn first(ir: &Ir<'c>) -> Turn<'c> {
+        Turn { slot: ir.i32(0), odd: ir.i32(0) }
+    }
+
+    /// The turn as numbers that a loop carries.
+    pub fn parts(self) -> [Any<'c>; 2] {
+        [self.slot, self.odd]
+    }
+
+    /// The turn of these numbers.
+    pub fn of([slot, odd]: [Any<'c>; 2]) -> Turn<'c> {
+        Turn { slot, odd }
+    }
+
+    /// The turn so many after this one, of fewer than there are slots.
+    pub fn after(self, ir: &Ir<'c>, slots: u32, count: u32) -> Turn<'c> {
+        let next = ir.binary(I::Add, self.slot, ir.i32(count));
+        let around = ir.icmp(IntPredicate::UGE, next, ir.i32(slots));
+        let slot = ir.select(around, ir.binary(I::Sub, next, ir.i32(slots)), next);
+        let odd = ir.select(around, ir.binary(I::Xor, self.odd, ir.i32(1)), self.odd);
+        Turn { slot, odd }
+    }
+}
+
+impl<'c> Ring<'c> {
+    /// Bytes of scratch memory that slots may take.
+    pub fn room(spec: &Spec) -> u32 {
+        // Whatever is asked for begins at a multiple of 1024.
+        spec.shared_bytes.saturating_sub(1024)
+    }
+
+    /// What lies so many bytes from the start of a slot.
+    pub fn place(&self, lower: &Lower<'_, 'c>, turn: Turn<'c>, bytes: u32) -> PointerValue<'c> {
+        let ir = lower.ir;
+        let offset = ir.binary(I::Mul, turn.slot, ir.i32(self.size));
+        lower.emit.address(ir, self.base, DType::U8, ir.binary(I::Add, offset, ir.i32(bytes)))
+    }
+
+    /// The gate that opens when a slot is filled, or free.
+    fn gate(&self, lower: &Lower<'_, 'c>, turn: Turn<'c>, free: bool) -> PointerValue<'c> {
+        let ir = lower.ir;
+        let offset = ir.binary(I::Mul, turn.slot, ir.i32(GATE));
+        let first = if free { self.slots * GATE } else { 0 };
+        lower.emit.address(ir, self.gates, DType::U8, ir.binary(I::Add, offset, ir.i32(first)))
+    }
+}
+
+impl<'c> Lower<'_, 'c> {
+    /// A ring of slots of so many bytes.
+    pub fn open_ring(&self, slots: u32, size: u32) -> Ring<'c> {
+        let ir = self.ir;
+        let base = self.emit.scratch(ir, slots * size);
+        let gates = self.emit.scratch(ir, 2 * slots * GATE);
+        let held = self.emit.hold();
+        // Another instruction's elements may still be read there.
+        self.emit.barrier(ir);
+        let ring = Ring { slots, size, base, gates, held };
+        for slot in 0..slots {
+            let turn = Turn { slot: ir.i32(slot), odd: ir.i32(0) };
+            let threads = self.spec.lanes * self.spec.warps;
+            self.emit.make_gate(ir, ring.gate(self, turn, false), threads);
+            self.emit.make_gate(ir, ring.gate(self, turn, true), self.spec.warps);
+        }
+        self.emit.barrier(ir);
+        ring
+    }
+
+    /// Ends a ring: nothing is under way, and its memory is another's.
+    pub fn close_ring(&self, ring: &Ring<'c>) {
+        let ir = self.ir;
+        self.emit.await_copies(ir, 0);
+        self.emit.barrier(ir);
+        for slot in 0..ring.slots {
+            let turn = Turn { slot: ir.i32(slot), odd: ir.i32(0) };
+            for free in [false, true] {
+                self.emit.end_gate(ir, ring.gate(self, turn, free));
+            }
+        }
+        self.emit.let_go(ring.held);
+    }
+
+    /// Waits until a slot is filled, so many groups of copies having been started since, that one's included.
+    pub fn await_filled(&self, ring: &Ring<'c>, turn: Turn<'c>, groups: u32) {
+        if !self.emit.await_gate(self.ir, ring.gate(self, turn, false), turn.odd) {
+            self.emit.await_copies(self.ir, groups - 1);
+            self.emit.barrier(self.ir);
+        }
+    }
+
+    /// Says that all of this thread's copies into a slot were started.
+    pub fn slot_filled(&self, ring: &Ring<'c>, turn: Turn<'c>) {
+        self.emit.pass_when_copied(self.ir, ring.gate(self, turn, false));
+    }
+
+    /// Waits until a slot is free.  At first it is.
+    pub fn await_free(&self, ring: &Ring<'c>, turn: Turn<'c>) {
+        let other = self.ir.binary(I::Xor, turn.odd, self.ir.i32(1));
+        self.emit.await_gate(self.ir, ring.gate(self, turn, true), other);
+    }
+
+    /// Says that this warp has read a slot, where that is so.
+    pub fn free_slot(&self, ring: &Ring<'c>, turn: Turn<'c>, has: Any<'c>) {
+        self.emit.pass_as_warp(self.ir, ring.gate(self, turn, true), has);
+    }
+}
