@@ -19,8 +19,12 @@ use super::ir::{Any, built};
 use super::lower::Lower;
 use super::ring::{Ring, Turn};
 use super::scratch::Panelled;
+use crate::dtype::DType;
 use crate::layout::panels::Panels;
 use crate::tile::{Block, Inst, Op, Value};
+
+/// Pieces that a thread copies for an iteration, from which on it pays to keep where each lies in a register of its own.
+const MANY: usize = 12;
 
 /// A factor that a loop's body loads, and does nothing with but multiply.
 struct Factor {
@@ -33,9 +37,18 @@ struct Factor {
     before: u32,
 }
 
+/// Where the pieces of a factor lie that all move by one distance: for the first register of each, in bytes from the
+/// start of the buffer, at the first index; and the distance for an index that is one greater.
+struct Moving<'c> {
+    at: FxHashMap<u32, Any<'c>>,
+    by: Any<'c>,
+}
+
 /// The copies of a loop that is being lowered.
 pub(super) struct Copies<'c> {
     factors: Vec<Factor>,
+    /// For each, how it moves, if that is known.
+    moving: Vec<Option<Moving<'c>>>,
     /// What the body computes to know where they lie, in order.
     places: Vec<Inst>,
     /// The loop's index, and its bounds.
@@ -111,7 +124,10 @@ impl<'c> Lower<'_, 'c> {
         self.laid.done.extend(factors.iter().flat_map(|f| f.way.iter().copied()));
         let ring = self.open_ring(slots, size);
         let index = self.program.blocks[body].params[0];
-        let copies = Copies { factors, places, index, low, high, step, ring, ahead };
+        let pieces: usize = factors.iter().map(|factor| factor.lie.pieces().count()).sum();
+        let worth = pieces >= MANY;
+        let moving = factors.iter().map(|factor| self.moving(body, factor, low).filter(|_| worth)).collect();
+        let copies = Copies { factors, moving, places, index, low, high, step, ring, ahead };
         let some = self.ir.icmp(IntPredicate::SLT, low, high);
         let mut next = (low, some, self.ir.binary(I::Sub, high, low));
         let mut turn = Turn::first(self.ir);
@@ -209,7 +225,9 @@ impl<'c> Lower<'_, 'c> {
         self.tiles.insert(copies.index, index);
         self.await_free(&copies.ring, due.turn);
         copies.places.iter().for_each(|&inst| self.walk(inst));
-        copies.factors.iter().for_each(|factor| self.copy_factor(copies, factor, due.turn));
+        for number in 0..copies.factors.len() {
+            self.copy_factor(copies, number, due);
+        }
         self.slot_filled(&copies.ring, due.turn);
         built(self.ir.builder.build_unconditional_branch(after));
         self.ir.builder.position_at_end(after);
@@ -225,14 +243,50 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Starts the copies of a factor to its part of a slot.
-    fn copy_factor(&mut self, copies: &Copies<'c>, factor: &Factor, turn: Turn<'c>) {
+    fn copy_factor(&mut self, copies: &Copies<'c>, number: usize, due: &Due<'c>) {
+        let (ir, factor) = (self.ir, &copies.factors[number]);
         let data = &self.program.insts[factor.way[0]];
         let Op::Load(param) = data.op else { return };
         let layout = self.layouts[data.results[0]].clone();
-        let offsets = self.tile(data.args[0], &layout);
         let mask = self.mask(data.args.get(1), &layout);
-        let to = copies.ring.place(self, turn, factor.before);
-        self.copy_to_panels(param, (&offsets, mask.as_ref()), &factor.lie, to);
+        let to = copies.ring.place(self, due.turn, factor.before);
+        let Some(moving) = &copies.moving[number] else {
+            let (offsets, dtype) = (self.tile(data.args[0], &layout), self.ty(data.results[0]).dtype);
+            let place = |first: u32| self.place(param, dtype, offsets.regs[first as usize]);
+            return self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
+        };
+        let distance = ir.binary(I::Mul, ir.binary(I::Sub, due.index, copies.low), moving.by);
+        let long = |x: Any<'c>| ir.convert(I::ZExt, x, ir.context.i64_type().into());
+        let base = self.emit.address(ir, self.emit.buffer(ir, param), DType::U8, long(distance));
+        let place = |first: u32| self.emit.address(ir, base, DType::U8, long(moving.at[&first]));
+        self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
+    }
+
+    /// How a factor's pieces move with the index, from the first one on, if that is by one distance; and not in buffers so
+    /// large that bytes are counted in more than 32 bits.
+    fn moving(&mut self, body: Block, factor: &Factor, low: Any<'c>) -> Option<Moving<'c>> {
+        let (ir, program) = (self.ir, self.program);
+        let data = &program.insts[factor.way[0]];
+        let (offsets, bytes) = (data.args[0], self.ty(data.results[0]).dtype.bytes() as i64);
+        if !self.is_narrow(offsets) || bytes != 2 {
+            return None;
+        }
+        let slope = self.slope(body, offsets)?;
+        let index = program.blocks[body].params[0];
+        let layout = self.layouts[data.results[0]].clone();
+        // What the body computes of places, at the first index.
+        let (tiles, again) = (self.tiles.clone(), std::mem::take(&mut self.again));
+        self.tiles.insert(index, self.splat(self.layouts[index].clone(), low));
+        let insts = program.blocks[body].insts.iter().copied();
+        let mut own = FxHashSet::default();
+        let inside: FxHashSet<Inst> = insts.clone().collect();
+        self.follows(body, &inside, offsets, &mut own);
+        insts.filter(|inst| own.contains(inst)).for_each(|inst| self.walk(inst));
+        let offsets = self.tile(offsets, &layout);
+        (self.tiles, self.again) = (tiles, again);
+        let scaled = |x: Any<'c>| ir.binary(I::Mul, x, ir.int_like(x, bytes));
+        let at = factor.lie.pieces().map(|first| (first, scaled(self.first(offsets.regs[first as usize]))));
+        Some(Moving { at: at.collect(), by: scaled(slope) })
     }
 
     /// The sums of a loop's body that nothing is done with but to carry them to the next product, if there is no other

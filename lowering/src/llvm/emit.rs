@@ -150,6 +150,11 @@ pub trait Emit<'c> {
     /// Waits until no more than so many groups of this thread's copies are under way.
     fn await_copies(&self, _ir: &Ir<'c>, _groups: u32) {}
 
+    /// Whether there are gates, and programs of so many warps that it matters who waits for whom.
+    fn has_gates(&self) -> bool {
+        false
+    }
+
     /// Makes a gate in scratch memory that opens each time when so many have passed it, behind the next barrier; whether it
     /// has opened an even or an odd number of times is what waiting asks for.
     fn make_gate(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _count: u32) {}
@@ -157,11 +162,8 @@ pub trait Emit<'c> {
     /// Ends a gate's life, so that its memory can be used for something else.
     fn end_gate(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>) {}
 
-    /// Waits until a gate has opened for the round of that parity (an i32), if there are gates; those before the first one are
-    /// taken to be odd.
-    fn await_gate(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _odd: Any<'c>) -> bool {
-        false
-    }
+    /// Waits until a gate has opened for the round of that parity (an i32); those before the first one are taken to be odd.
+    fn await_gate(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _odd: Any<'c>) {}
 
     /// Passes a gate as soon as the copies that this thread has started are complete.
     fn pass_when_copied(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>) {}

@@ -32,6 +32,7 @@ mod runs;
 mod scan;
 mod scratch;
 mod shape;
+mod slope;
 mod threads;
 mod value;
 

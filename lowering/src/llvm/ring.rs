@@ -21,8 +21,8 @@ pub(super) struct Ring<'c> {
     pub slots: u32,
     size: u32,
     base: PointerValue<'c>,
-    /// Two for each slot: whether it is filled, and whether it is free.
-    gates: PointerValue<'c>,
+    /// Two for each slot, if there are any: whether it is filled, and whether it is free.
+    gates: Option<PointerValue<'c>>,
     held: u32,
 }
 
@@ -73,12 +73,23 @@ impl<'c> Ring<'c> {
         lower.emit.address(ir, self.base, DType::U8, ir.binary(I::Add, offset, ir.i32(bytes)))
     }
 
-    /// The gate that opens when a slot is filled, or free.
-    fn gate(&self, lower: &Lower<'_, 'c>, turn: Turn<'c>, free: bool) -> PointerValue<'c> {
+    /// The gate that opens when a slot is filled, or free, if there is one.
+    fn gate(&self, lower: &Lower<'_, 'c>, turn: Turn<'c>, free: bool) -> Option<PointerValue<'c>> {
         let ir = lower.ir;
         let offset = ir.binary(I::Mul, turn.slot, ir.i32(GATE));
         let first = if free { self.slots * GATE } else { 0 };
-        lower.emit.address(ir, self.gates, DType::U8, ir.binary(I::Add, offset, ir.i32(first)))
+        Some(lower.emit.address(ir, self.gates?, DType::U8, ir.binary(I::Add, offset, ir.i32(first))))
+    }
+
+    /// All gates, and how many pass each.
+    fn all_gates(&self, lower: &Lower<'_, 'c>) -> Vec<(PointerValue<'c>, u32)> {
+        let (ir, spec) = (lower.ir, lower.spec);
+        let turns = (0..self.slots).map(|slot| Turn { slot: ir.i32(slot), odd: ir.i32(0) });
+        let both = turns.flat_map(|turn| {
+            let passing = [(false, spec.lanes * spec.warps), (true, spec.warps)];
+            passing.map(|(free, count)| self.gate(lower, turn, free).map(|gate| (gate, count)))
+        });
+        both.flatten().collect()
     }
 }
 
@@ -87,18 +98,16 @@ impl<'c> Lower<'_, 'c> {
     pub fn open_ring(&self, slots: u32, size: u32) -> Ring<'c> {
         let ir = self.ir;
         let base = self.emit.scratch(ir, slots * size);
-        let gates = self.emit.scratch(ir, 2 * slots * GATE);
-        let held = self.emit.hold();
+        let gates = self.emit.has_gates().then(|| self.emit.scratch(ir, 2 * slots * GATE));
+        let ring = Ring { slots, size, base, gates, held: self.emit.hold() };
         // Another instruction's elements may still be read there.
         self.emit.barrier(ir);
-        let ring = Ring { slots, size, base, gates, held };
-        for slot in 0..slots {
-            let turn = Turn { slot: ir.i32(slot), odd: ir.i32(0) };
-            let threads = self.spec.lanes * self.spec.warps;
-            self.emit.make_gate(ir, ring.gate(self, turn, false), threads);
-            self.emit.make_gate(ir, ring.gate(self, turn, true), self.spec.warps);
+        for (gate, count) in ring.all_gates(self) {
+            self.emit.make_gate(ir, gate, count);
         }
-        self.emit.barrier(ir);
+        if ring.gates.is_some() {
+            self.emit.barrier(ir);
+        }
         ring
     }
 
@@ -106,37 +115,46 @@ impl<'c> Lower<'_, 'c> {
     pub fn close_ring(&self, ring: &Ring<'c>) {
         let ir = self.ir;
         self.emit.await_copies(ir, 0);
-        self.emit.barrier(ir);
-        for slot in 0..ring.slots {
-            let turn = Turn { slot: ir.i32(slot), odd: ir.i32(0) };
-            for free in [false, true] {
-                self.emit.end_gate(ir, ring.gate(self, turn, free));
-            }
+        if ring.gates.is_some() {
+            self.emit.barrier(ir);
+        }
+        for (gate, _) in ring.all_gates(self) {
+            self.emit.end_gate(ir, gate);
         }
         self.emit.let_go(ring.held);
     }
 
     /// Waits until a slot is filled, so many groups of copies having been started since, that one's included.
     pub fn await_filled(&self, ring: &Ring<'c>, turn: Turn<'c>, groups: u32) {
-        if !self.emit.await_gate(self.ir, ring.gate(self, turn, false), turn.odd) {
-            self.emit.await_copies(self.ir, groups - 1);
-            self.emit.barrier(self.ir);
+        // What was copied needs no more than that to be seen by products, as compilers for these machines have it.
+        match ring.gate(self, turn, false) {
+            Some(gate) => self.emit.await_gate(self.ir, gate, turn.odd),
+            None => {
+                self.emit.await_copies(self.ir, groups - 1);
+                self.emit.barrier(self.ir);
+            }
         }
     }
 
     /// Says that all of this thread's copies into a slot were started.
     pub fn slot_filled(&self, ring: &Ring<'c>, turn: Turn<'c>) {
-        self.emit.pass_when_copied(self.ir, ring.gate(self, turn, false));
+        if let Some(gate) = ring.gate(self, turn, false) {
+            self.emit.pass_when_copied(self.ir, gate);
+        }
     }
 
     /// Waits until a slot is free.  At first it is.
     pub fn await_free(&self, ring: &Ring<'c>, turn: Turn<'c>) {
-        let other = self.ir.binary(I::Xor, turn.odd, self.ir.i32(1));
-        self.emit.await_gate(self.ir, ring.gate(self, turn, true), other);
+        if let Some(gate) = ring.gate(self, turn, true) {
+            let other = self.ir.binary(I::Xor, turn.odd, self.ir.i32(1));
+            self.emit.await_gate(self.ir, gate, other);
+        }
     }
 
     /// Says that this warp has read a slot, where that is so.
     pub fn free_slot(&self, ring: &Ring<'c>, turn: Turn<'c>, has: Any<'c>) {
-        self.emit.pass_as_warp(self.ir, ring.gate(self, turn, true), has);
+        if let Some(gate) = ring.gate(self, turn, true) {
+            self.emit.pass_as_warp(self.ir, gate, has);
+        }
     }
 }

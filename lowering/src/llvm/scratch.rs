@@ -14,7 +14,6 @@ use super::value::{Reg, Tile};
 use crate::dtype::DType;
 use crate::layout::panels::Panels;
 use crate::layout::{Layout, Linear};
-use crate::tile::Param;
 use smallvec::smallvec;
 
 /// Bytes of a piece.
@@ -136,22 +135,22 @@ impl<'c> Lower<'_, 'c> {
         })
     }
 
-    /// Starts to copy to panels what lies at offsets, where the mask holds; zeros elsewhere.
+    /// Starts to copy to panels what lies where `place` says, for the first register of each piece, and where the mask holds;
+    /// zeros elsewhere.
     pub fn copy_to_panels(
         &self,
-        param: Param,
-        (offsets, mask): (&Tile<'c>, Option<&Tile<'c>>),
+        place: &dyn Fn(u32) -> PointerValue<'c>,
+        mask: Option<&Tile<'c>>,
         lie: &Panelled,
         base: PointerValue<'c>,
     ) {
         let Some(thread) = self.thread() else { return };
-        let (ir, Panelled { layout, pieces, .. }) = (self.ir, lie);
+        let Panelled { layout, pieces, .. } = lie;
         let copy = || {
             let mut at = Places::new(self, thread, layout, pieces, base);
-            for (first, _) in runs(layout, pieces.bits) {
+            for first in lie.pieces() {
                 let wanted = mask.map(|mask| self.first(mask.regs[first as usize]));
-                let from = self.place(param, pieces.dtype, offsets.regs[first as usize]);
-                self.emit.copy(ir, at.of(first), from, wanted);
+                self.emit.copy(self.ir, at.of(first), place(first), wanted);
             }
         };
         match self.is_first_copy(thread, layout) {
@@ -197,6 +196,11 @@ impl Panelled {
     /// Bytes of the panels.
     pub fn size(&self) -> u32 {
         self.panels.size()
+    }
+
+    /// The first register of each piece.
+    pub fn pieces(&self) -> impl Iterator<Item = u32> {
+        runs(&self.layout, self.pieces.bits).map(|(first, _)| first)
     }
 
     /// Whether every register is part of a whole piece.

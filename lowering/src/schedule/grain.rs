@@ -26,7 +26,7 @@ impl Attend {
     /// Where warps multiply together, keys and values take no registers: blocks can be longer, and more warps share them.
     /// Measured on an H200.
     const TOGETHER: [Attend; 3] = [
-        Attend { queries: Attend::LEAST, warps: 4, keys: 64, stages: 3 },
+        Attend { queries: Attend::LEAST, warps: 4, keys: 64, stages: 2 },
         Attend { queries: Attend::LEAST, warps: 8, keys: 128, stages: 2 },
         Attend { queries: Attend::LEAST, warps: 8, keys: 64, stages: 2 },
     ];

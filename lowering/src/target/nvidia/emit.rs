@@ -260,6 +260,10 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         copies::copy(ir, to, from, wanted);
     }
 
+    fn has_gates(&self) -> bool {
+        self.warps > matrix::GROUP
+    }
+
     fn make_gate(&self, ir: &Ir<'c>, gate: PointerValue<'c>, count: u32) {
         copies::make_gate(ir, self.is_first(ir), gate, count);
     }
@@ -268,9 +272,8 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         copies::end_gate(ir, self.is_first(ir), gate);
     }
 
-    fn await_gate(&self, ir: &Ir<'c>, gate: PointerValue<'c>, odd: Any<'c>) -> bool {
+    fn await_gate(&self, ir: &Ir<'c>, gate: PointerValue<'c>, odd: Any<'c>) {
         copies::await_gate(ir, gate, odd);
-        true
     }
 
     fn pass_when_copied(&self, ir: &Ir<'c>, gate: PointerValue<'c>) {

@@ -151,8 +151,8 @@ fn attention_multiplies_what_lies_in_shared_memory() {
     let count = |what: &str| text.matches(what).count();
     // Twice two products of 64 queries and 64 terms.
     assert_eq!(count("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"), 2 * 2 * (64 / 16), "{text}");
-    // Twice two tiles, copied for the next two blocks ahead of the loop and for the third one inside.
-    assert_eq!(count("cp.async.cg.shared.global"), 2 * 3 * 2 * (64 * 64 * 2 / 16 / 128), "{text}");
+    // Twice two tiles, copied for the next block ahead of the loop and inside.
+    assert_eq!(count("cp.async.cg.shared.global"), 2 * 2 * 2 * (64 * 64 * 2 / 16 / 128), "{text}");
     assert_eq!(count("cp.async.wait_group"), 2 * 2, "{text}");
     assert_eq!([".local", "ld.shared", "st.shared", "mma.sync"].map(count), [0; 4], "{text}");
 }
@@ -166,6 +166,9 @@ fn products_in_stages_copy_both_factors_ahead() {
     // Of three slots one is being multiplied and one may still be: the third is filled, first ahead of the loop.
     assert_eq!(count("cp.async.cg.shared.global"), 2 * (128 + 64) * 64 * 2 / 16 / 256, "{text}");
     assert_eq!(["wgmma.wait_group.sync.aligned 1", "wgmma.wait_group.sync.aligned 0"].map(count), [1, 1], "{text}");
+    // Two groups of warps wait at gates: for what is filled, and before each filling for what is free.
+    assert_eq!(["mbarrier.init", "mbarrier.try_wait.parity", "bar"].map(|x| count(x) > 0), [true; 3], "{text}");
+    assert_eq!(["mbarrier.try_wait.parity", "cp.async.mbarrier.arrive"].map(count), [1 + 2, 2], "{text}");
     assert_eq!(count("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"), 64 / 16, "{text}");
     assert_eq!([".local", "ld.shared", "st.shared", "mma.sync"].map(count), [0; 4], "{text}");
 }
