@@ -140,9 +140,13 @@ impl<'a> Assembler<'a> {
                 let passes = emit::looped::emit(graph, *root, body, options.grain, index);
                 self.passes(passes, &self.rows(&[*root]));
             }
-            Work::Attention { root, body } => {
-                let result = (*root, &self.groups.places[root]);
-                self.launch(emit::attention::emit(graph, result, body, options.grain, index), self.rows(&[*root]));
+            Work::Attention { roots, body } => {
+                let result = (roots[0], &self.groups.places);
+                self.launch(emit::attention::emit(graph, result, body, options.grain, index), self.rows(roots));
+            }
+            Work::Slopes { roots, body } => {
+                let places = &self.groups.places;
+                self.launch(emit::slopes::emit(graph, places, body, options.grain, index), self.rows(roots));
             }
             Work::Gemm(node) => {
                 let gemm = self.gemm(*node);
