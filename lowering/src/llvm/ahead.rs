@@ -18,18 +18,20 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::ir::{Any, built};
 use super::lower::Lower;
 use super::ring::{Ring, Turn};
-use super::scratch::Panelled;
+use super::scratch::{PIECE, Panelled};
 use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::layout::fragment::Tiling;
 use crate::layout::panels::Panels;
-use crate::tile::{Block, Inst, Op, Value};
+use crate::tile::{Block, Inst, Op, ParamKind, Value};
 
 /// Pieces that a thread copies for an iteration, from which on it pays to keep where each lies in a register of its own.
 const MANY: usize = 12;
 
 /// A factor that a loop's body loads, and does nothing with but multiply.
 struct Factor {
-    /// The operand of the product.
-    operand: Value,
+    /// The operands of products that it is.
+    operands: Vec<Value>,
     /// The load and what turns its tile, and how that lies in panels.
     way: Vec<Inst>,
     lie: Panelled,
@@ -66,6 +68,13 @@ struct Due<'c> {
     index: Any<'c>,
     turn: Turn<'c>,
     wanted: Any<'c>,
+}
+
+/// What becomes of a loaded tile.
+struct Found {
+    operands: Vec<Value>,
+    way: Vec<Inst>,
+    lies: Vec<Panelled>,
 }
 
 /// What lies in scratch memory while a loop is being lowered.
@@ -143,8 +152,8 @@ impl<'c> Lower<'_, 'c> {
     pub fn end_copies(&mut self, copies: &Copies<'c>) {
         self.close_ring(&copies.ring);
         self.laid.read = None;
-        for factor in &copies.factors {
-            self.laid.operands.remove(&factor.operand);
+        for operand in copies.factors.iter().flat_map(|factor| &factor.operands) {
+            self.laid.operands.remove(operand);
         }
     }
 
@@ -155,7 +164,7 @@ impl<'c> Lower<'_, 'c> {
         self.await_filled(&copies.ring, turn, copies.ahead);
         for factor in &copies.factors {
             let at = copies.ring.place(self, turn, factor.before);
-            self.laid.operands.insert(factor.operand, at);
+            self.laid.operands.extend(factor.operands.iter().map(|&operand| (operand, at)));
         }
         let mut next = (index, ir.bit(true), ir.binary(I::Sub, copies.high, index));
         for _ in 0..copies.ahead {
@@ -301,7 +310,7 @@ impl<'c> Lower<'_, 'c> {
                 continue;
             };
             let Some((_, tiling)) = self.layouts.product(result).filter(|(_, t)| t.panels.is_some()) else { continue };
-            let copied = [a, b].iter().all(|x| factors.iter().any(|f| f.operand == *x)) && tiling.left.is_some();
+            let copied = [a, b].iter().all(|x| factors.iter().any(|f| f.operands.contains(x))) && tiling.left.is_some();
             let carried = block.params[1..].iter().position(|&p| p == sums);
             let alone = self.readers(sums) == 1 && self.readers(result) == 1;
             match carried {
@@ -315,75 +324,79 @@ impl<'c> Lower<'_, 'c> {
     /// What a loop's body loads for products of several warps and nothing else, in whole pieces from buffers that nobody
     /// writes to, at places that follow from the index; and the instructions that compute those.
     fn factors(&self, body: Block) -> (Vec<Factor>, Vec<Inst>) {
-        let program = self.program;
-        let block = &program.blocks[body];
+        let block = &self.program.blocks[body];
         let inside: FxHashSet<Inst> = block.insts.iter().copied().collect();
         let mut factors: Vec<Factor> = Vec::new();
         let mut needed = FxHashSet::default();
-        let mut before = 0;
-        for &inst in &block.insts {
-            let data = &program.insts[inst];
-            let (Op::Dot(_), Some(&result)) = (&data.op, data.results.first()) else { continue };
-            let Some((_, tiling)) = self.layouts.product(result) else { continue };
-            let sides = [(data.args[1], tiling.panels, false), (data.args[0], tiling.left, true)];
-            for (operand, panels, turned) in sides {
-                let Some(panels) = panels else { continue };
-                let Some(found) = self.factor(&inside, operand, (panels, turned)) else { continue };
-                let (way, lie) = found;
-                let mut own = FxHashSet::default();
-                if !program.insts[way[0]].args.iter().take(2).all(|&x| self.follows(body, &inside, x, &mut own)) {
-                    continue;
-                }
+        for &load in &block.insts {
+            let Some(factor) = self.factor(&inside, load) else { continue };
+            let mut own = FxHashSet::default();
+            let args = &self.program.insts[load].args;
+            if args.iter().take(2).all(|&x| self.follows(body, &inside, x, &mut own)) {
                 needed.extend(own);
-                let size = lie.size();
-                factors.push(Factor { operand, way, lie, before });
-                before += size;
+                let before = factors.last().map_or(0, |last| last.before + last.lie.size());
+                factors.push(Factor { before, ..factor });
             }
         }
         let places = block.insts.iter().copied().filter(|inst| needed.contains(inst)).collect();
         (factors, places)
     }
 
-    /// The load that an operand comes from and what turns it on the way, if nobody else reads any of that, and how the
-    /// tile lies in panels.
-    fn factor(
-        &self,
-        inside: &FxHashSet<Inst>,
-        operand: Value,
-        (panels, turned): (Panels, bool),
-    ) -> Option<(Vec<Inst>, Panelled)> {
+    /// What is loaded for products alone, which all want it to lie in the same way.
+    fn factor(&self, inside: &FxHashSet<Inst>, load: Inst) -> Option<Factor> {
         let program = self.program;
-        let (mut way, mut turns) = (Vec::new(), Vec::new());
-        let mut value = operand;
-        let load = loop {
-            let inst = self.layouts.definition(value).filter(|inst| inside.contains(inst))?;
-            let data = &program.insts[inst];
-            way.insert(0, inst);
-            if self.readers(value) != 1 {
-                return None;
-            }
-            match &data.op {
-                Op::Load(_) => break data,
-                Op::Trans(perm) => {
-                    turns.insert(0, perm.clone());
-                    value = data.args[0];
-                }
-                _ => return None,
-            }
-        };
-        let Op::Load(param) = load.op else { return None };
-        let dtype = self.ty(operand).dtype;
-        let home = &self.layouts[load.results[0]];
-        let whole = self.run_of_threads(load.args[0], load.args.get(1), dtype, home);
-        let constant = !matches!(program.params[param].kind, crate::tile::ParamKind::Buffer { written: true });
-        let zero = load.args.get(2).is_none_or(|&other| self.is_zero(other));
-        if !constant || !zero || whole? * dtype.bytes() as u32 != super::scratch::PIECE {
+        let data = &program.insts[load];
+        let Op::Load(param) = data.op else { return None };
+        let loaded = data.results[0];
+        let (dtype, home) = (self.ty(loaded).dtype, self.layouts[loaded].clone());
+        let constant = !matches!(program.params[param].kind, ParamKind::Buffer { written: true });
+        let zero = data.args.get(2).is_none_or(|&other| self.is_zero(other));
+        let run = self.run_of_threads(data.args[0], data.args.get(1), dtype, &home)?;
+        if !constant || !zero || run * dtype.bytes() as u32 != PIECE {
             return None;
         }
-        let layout = turns.iter().fold(home.clone(), |layout, perm| layout.transposed(perm));
-        let layout = if turned { layout.transposed(&[1, 0]) } else { layout };
-        let lie = Panelled::new(&layout, dtype, panels);
-        lie.is_whole().then_some((way, lie))
+        let mut found = Found { operands: Vec::new(), way: vec![load], lies: Vec::new() };
+        if !self.only_multiplied(inside, loaded, &home, &mut found) {
+            return None;
+        }
+        let Found { operands, way, lies } = found;
+        let mut lies = lies.into_iter();
+        let lie = lies.next()?;
+        let alike = lie.is_whole() && lies.all(|other| other.lies_like(&lie));
+        alike.then_some(Factor { operands, way, lie, before: 0 })
+    }
+
+    /// Whether all who read a value that lies so are products of several warps, or turn it for such; collects how they want
+    /// it to lie.
+    fn only_multiplied(&self, inside: &FxHashSet<Inst>, value: Value, layout: &Layout, found: &mut Found) -> bool {
+        let program = self.program;
+        let readers = || program.insts.iter().filter(|(_, data)| data.args.contains(&value));
+        let mut seen = 0;
+        for (inst, data) in readers().filter(|(inst, _)| inside.contains(inst)) {
+            match &data.op {
+                Op::Trans(perm) => {
+                    found.way.push(inst);
+                    if !self.only_multiplied(inside, data.results[0], &layout.transposed(perm), found) {
+                        return false;
+                    }
+                }
+                Op::Dot(_) => {
+                    let tiling = self.layouts.product(data.results[0]).map(|(_, tiling)| tiling);
+                    let panels = |panels: fn(&Tiling) -> Option<Panels>| tiling.and_then(panels);
+                    let wanted = match data.args.iter().position(|&arg| arg == value) {
+                        Some(1) => panels(|t| t.panels).map(|panels| (layout.clone(), panels)),
+                        Some(0) => panels(|t| t.left).map(|panels| (layout.transposed(&[1, 0]), panels)),
+                        _ => None,
+                    };
+                    let Some((layout, panels)) = wanted else { return false };
+                    found.operands.push(value);
+                    found.lies.push(Panelled::new(&layout, self.ty(value).dtype, panels));
+                }
+                _ => return false,
+            }
+            seen += 1;
+        }
+        seen == self.readers(value)
     }
 
     /// How many operands of instructions and results of blocks a value is.

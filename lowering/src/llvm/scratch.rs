@@ -198,6 +198,11 @@ impl Panelled {
         self.panels.size()
     }
 
+    /// Whether another tile puts the same elements in the same places.
+    pub fn lies_like(&self, other: &Panelled) -> bool {
+        self.layout == other.layout && self.size() == other.size()
+    }
+
     /// The first register of each piece.
     pub fn pieces(&self) -> impl Iterator<Item = u32> {
         runs(&self.layout, self.pieces.bits).map(|(first, _)| first)

@@ -143,11 +143,16 @@ impl<'a> Assembler<'a> {
                 let passes = emit::looped::emit(graph, *root, body, grain, index);
                 self.passes(passes, &self.rows(&[*root]));
             }
-            Work::Attention { root, body } => {
-                let result = (*root, &self.groups.places[root]);
+            Work::Attention { roots, body } => {
+                let result = (roots[0], &self.groups.places);
                 // Scores are nowhere: they have no places that could be too far.
-                let index = self.index_for(group.loads().into_iter().chain([*root]));
-                self.launch(emit::attention::emit(graph, result, body, options.grain, index), self.rows(&[*root]));
+                let index = self.index_for(group.loads().into_iter().chain(roots.iter().copied()));
+                self.launch(emit::attention::emit(graph, result, body, options.grain, index), self.rows(roots));
+            }
+            Work::Slopes { roots, body } => {
+                let places = &self.groups.places;
+                let index = self.index_for(group.loads().into_iter().chain(roots.iter().copied()));
+                self.launch(emit::slopes::emit(graph, places, body, options.grain, index), self.rows(roots));
             }
             Work::Gemm(node) => {
                 let gemm = self.gemm(*node);

@@ -31,6 +31,13 @@ impl Attend {
         Attend { queries: Attend::LEAST, warps: 8, keys: 64, stages: 2 },
     ];
 
+    /// Of the gradients of one whose widest rows are this wide.  Beside the sums a program keeps rows of two factors and two
+    /// tiles as large as the scores' in registers.
+    const fn of_slopes(width: u32) -> Attend {
+        let keys = if width > WIDTHS[0] { 32 } else { 64 };
+        Attend { queries: Attend::LEAST, warps: 4, keys, stages: 1 }
+    }
+
     /// Where each warp multiplies by itself: of wide rows, sums take twice the registers.
     const fn by_warps(queries: u32) -> [Attend; 3] {
         let half = if queries / 2 > Attend::LEAST { queries / 2 } else { Attend::LEAST };
@@ -220,6 +227,12 @@ impl Grain {
     pub fn attention(&self, width: u32) -> Option<Attend> {
         let cuts = self.attentions?;
         Some(cuts[WIDTHS.iter().filter(|&&most| width > most).count()])
+    }
+
+    /// How its gradients are cut: what a warp keeps of the side along which programs go, and how long the blocks of the
+    /// other side are.
+    pub fn slopes(&self, width: u32) -> Option<Attend> {
+        self.attentions.map(|cuts| Attend { stages: cuts[0].stages, ..Attend::of_slopes(width) })
     }
 
     /// The same cut for a machine that writes results of so many bytes past its caches.

@@ -18,6 +18,11 @@ pub(super) fn binary(graph: &Graph, node: Node, op: Pointwise) -> Option<(Node, 
     args(graph, node, op).map(|args| (args[0], args[1]))
 }
 
+/// The operands of a row `op` whose order says nothing, both ways round.
+pub(super) fn either(graph: &Graph, node: Node, op: Pointwise) -> Option<[(Node, Node); 2]> {
+    binary(graph, node, op).map(|(a, b)| [(a, b), (b, a)])
+}
+
 /// What was converted, or the node itself.
 pub(super) fn cast_of(graph: &Graph, node: Node) -> Node {
     unary(graph, node, Pointwise::Cast).unwrap_or(node)

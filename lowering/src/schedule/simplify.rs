@@ -74,6 +74,15 @@ pub fn simplify(graph: &Graph, options: &Options) -> Graph {
 
 /// As [`simplify`], and the node of `graph` that each new one stands for.
 pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node>) {
+    let Some((widened, before)) = attention::widened::widened(graph, options) else {
+        return simplified(graph, options);
+    };
+    let (simple, mut origins) = simplified(&widened, options);
+    origins.values_mut().for_each(|node| *node = before[*node]);
+    (simple, origins)
+}
+
+fn simplified(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node>) {
     let programs = options.grain.programs;
     // Under strict numerics there is no library, and products have one order of terms.
     let by_lanes = options.grain.sums_products && options.gemm_from.is_some();
@@ -83,6 +92,8 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
     let live = live(graph);
     // Attentions keep their shape, by which they are found again.
     let attentions = attention::find(graph, options);
+    let inside = attention::inner(&attentions);
+    let computed = |node: Node| inside.contains(&node) || attentions.contains_key(&node);
     let mut pairs = one_pass::find(graph, options);
     for (node, data) in &graph.nodes {
         if !live.contains(&node) {
@@ -90,11 +101,11 @@ pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, Primar
         }
         let data = NodeData { args: data.args.iter().map(|a| new[a]).collect(), ..data.clone() };
         let made = match &data.op {
-            Op::Contract if attention::computes(&attentions, node) => {
+            Op::Contract if computed(node) => {
                 let args = each_widened_last(&mut out, &data.args);
                 out.nodes.push(NodeData { args, ..data })
             }
-            _ if attention::computes(&attentions, node) => out.nodes.push(data),
+            _ if computed(node) => out.nodes.push(data),
             Op::Reduce(..) if let Some(made) = pairs.made(&mut out, (node, &data), &new, programs) => made,
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),

@@ -3,6 +3,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::affine::Affine;
 use super::expr::{Expr, Exprs};
 use super::fuse::{Group, Groups, Work};
 use super::group::AxisData;
@@ -36,11 +37,11 @@ pub fn reads(groups: &Groups, group: &Group, held: impl Fn(Node) -> u64) -> Vec<
         Work::United => {}
         Work::Attention { body, .. } => {
             loads(&body.exprs, &body.domain.axes, &mut add);
-            let axes: Vec<u64> = body.domain.axes.iter().map(|a| a.extent).collect();
-            for (base, at) in &body.factors {
-                let walked = body.exprs.followed(at);
-                add(*base, (0..axes.len()).filter(|&a| walked & (1 << a) != 0).map(|a| axes[a]).product());
-            }
+            factors(&body.exprs, &body.domain.axes, body.factors.iter(), &mut add);
+        }
+        Work::Slopes { body, .. } => {
+            loads(&body.exprs, &body.domain.axes, &mut add);
+            factors(&body.exprs, &body.domain.axes, body.factors.iter().chain(&body.rows), &mut add);
         }
         Work::Gemm(node) => {
             let found = operands(graph, &groups.places, *node).into_iter().flatten();
@@ -68,6 +69,19 @@ pub fn reads(groups: &Groups, group: &Group, held: impl Fn(Node) -> u64) -> Vec<
 /// Elements of a strided view that differ.
 fn distinct(dims: &[u64], layout: &Layout) -> u64 {
     dims.iter().zip(&layout.strides).filter(|(_, s)| **s != 0).map(|(n, _)| n).product()
+}
+
+/// The elements of factors: one per point of the axes that their places depend on.
+fn factors<'a>(
+    exprs: &Exprs,
+    axes: &[AxisData],
+    factors: impl Iterator<Item = &'a (Node, Affine)>,
+    add: &mut impl FnMut(Node, u64),
+) {
+    for (base, at) in factors {
+        let walked = exprs.followed(at);
+        add(*base, (0..axes.len()).filter(|&a| walked & (1 << a) != 0).map(|a| axes[a].extent).product());
+    }
 }
 
 /// The elements of each load: one per point of the axes that its place depends on.

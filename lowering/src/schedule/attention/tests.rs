@@ -1,5 +1,7 @@
 //! Attentions are one kernel each, and say what their rows say.
 
+pub(crate) mod slopes;
+
 use super::super::{Arg, Grain, InputData, Layout, Options, Plan, Step, execute, plan};
 use crate::DType;
 use crate::graph::{Array, Graph, Node, Reduction, oracle};

@@ -9,8 +9,7 @@ use super::super::affine::Affine;
 use super::super::attention::{Attention, Causal};
 use super::super::expr::Ex;
 use super::super::grain::Grain;
-use super::super::plan::Layout;
-use super::super::trace::address;
+use super::super::trace::{Places, address};
 use super::Emitted;
 use super::context::Emitter;
 use super::point::Point;
@@ -25,24 +24,28 @@ use smallvec::smallvec;
 /// Writes the kernel of the attention whose result is `root`, which lies as `layout` says.
 pub fn emit(
     graph: &Graph,
-    (root, layout): (Node, &Layout),
+    (root, places): (Node, &Places),
     attention: &Attention,
     grain: Grain,
     index: DType,
 ) -> Emitted {
-    let result_at = address(layout, &attention.result);
+    let result_at = address(&places[&root], &attention.result);
     let axes = &attention.domain.axes;
     let [queries, keys, width, values] = attention.extents;
     let (values_axis, width_axis) = (axes.len() - 1, axes.len() - 2);
     let columns = trailing(axes, width_axis, keys);
     let rows = trailing(axes, columns.start, queries);
     let batch = 0..rows.start;
-    let places: Vec<_> = attention.factors.iter().map(|f| &f.1).chain([&result_at]).collect();
-    let mut e = Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &places);
+    let norm = attention.norm.as_ref().map(|(node, coords)| (*node, address(&places[node], coords)));
+    let used: Vec<_> = attention.factors.iter().chain(&norm).map(|f| &f.1).chain([&result_at]).collect();
+    let mut e = Emitter::with_runs("attention", graph, &attention.exprs, (axes, grain), [0..0, 0..0], index, &used);
     attention.factors.iter().for_each(|f| {
         e.buffer(f.0, false);
     });
     e.buffer(root, true);
+    norm.iter().for_each(|(node, _)| {
+        e.buffer(*node, true);
+    });
     let down = Side::new(&mut e, axes, rows);
     let across = Side::new(&mut e, axes, columns);
     let [width, values] = [(width, width_axis), (values, values_axis)].map(|(n, axis)| Row::new(&mut e, n, axis));
@@ -80,7 +83,7 @@ pub fn emit(
     // Every query of the tile sees the keys below `all`; none sees those from `end` on.
     let (all, end) = match attention.causal {
         None => (across.extent, across.extent),
-        Some(causal) => block.seen(&mut e, causal, first, &mut point.clone()),
+        Some(causal) => seen(&mut e, causal, (first, tile), across.extent, &mut point.clone()),
     };
     let full = full_end(&mut e, none, all, cut.keys);
     let carried = e.for_loop_in(cut.stages, (none, full, step), &[sums, total, shift], |e, start, carried| {
@@ -97,46 +100,78 @@ pub fn emit(
     }
     let total = e.b.expand_dims(total, 1);
     let result = e.op(Pointwise::Div, carried[0], total);
-    let result = e.b.cast(result, graph.dtype(root));
-    let mut out = point.clone();
-    out.axes[values_axis] = Some(values.places(&mut e));
-    let at = e.place(&result_at, &mut out);
-    let own = values.mask(&mut e);
-    let mask = e.both(Some(inside), own);
-    let buffer = e.buffer(root, true);
-    e.b.store(buffer, at, result, mask);
+    values.store(&mut e, (root, &result_at), result, &point, inside);
+    if let Some((node, at)) = norm {
+        let norm = norm_of(&mut e, carried[2], total);
+        let offsets = e.place(&at, &mut point.clone());
+        let buffer = e.buffer(node, true);
+        e.b.store(buffer, offsets, norm, Some(inside));
+    }
     let members: u64 = axes[batch].iter().map(|a| a.extent).product();
     e.finish([tiles as u32, members as u32, 1])
 }
 
+/// `log Σ exp(s)` of each query, whose sums were computed under a shift of powers of two.
+fn norm_of(e: &mut Emitter, shift: Value, total: Value) -> Value {
+    let rate = e.b.constant(DType::F32, std::f32::consts::LN_2.to_bits().into());
+    let shift = e.b.expand_dims(shift, 1);
+    let all = e.b.map(Pointwise::Log, &[total]);
+    e.b.map(Pointwise::Fma, &[shift, rate, all])
+}
+
+/// Below which key every query from `first` on sees all, and from which on none of the tile sees any.
+pub(super) fn seen(
+    e: &mut Emitter,
+    causal: Causal,
+    (first, tile): (Value, u32),
+    extent: Value,
+    point: &mut Point,
+) -> (Value, Value) {
+    let offset = causal.offset.map(|ex| {
+        let offset = e.value(ex, point);
+        e.b.cast(offset, e.index)
+    });
+    let one = e.int(1);
+    let next = offset.map_or(one, |offset| e.op(Pointwise::Add, offset, one));
+    let all = e.op(Pointwise::Add, first, next);
+    let others = e.int(i64::from(tile) - 1);
+    let end = e.op(Pointwise::Add, all, others);
+    let zero = e.int(0);
+    let [all, end] = [all, end].map(|x| {
+        let x = e.op(Pointwise::Min, x, extent);
+        e.op(Pointwise::Max, x, zero)
+    });
+    (all, end)
+}
+
 /// A row of a factor: one tile along it, filled up to a power of two.
-struct Row {
+pub(super) struct Row {
     axis: usize,
-    padded: u32,
+    pub(super) padded: u32,
     /// Its extent, if that is none.
     limit: Option<Value>,
 }
 
 impl Row {
-    fn new(e: &mut Emitter, extent: u64, axis: usize) -> Row {
+    pub(super) fn new(e: &mut Emitter, extent: u64, axis: usize) -> Row {
         let padded = extent.next_power_of_two() as u32;
         let limit = (u64::from(padded) != extent).then(|| e.argument(extent as i64, 1));
         Row { axis, padded, limit }
     }
 
     /// Places along it, across a tile.
-    fn places(&self, e: &mut Emitter) -> Value {
+    pub(super) fn places(&self, e: &mut Emitter) -> Value {
         lanes(e, self.padded, Some(0))
     }
 
-    fn mask(&self, e: &mut Emitter) -> Option<Value> {
+    pub(super) fn mask(&self, e: &mut Emitter) -> Option<Value> {
         let limit = self.limit?;
         let places = self.places(e);
         Some(e.op(Pointwise::Lt, places, limit))
     }
 
     /// The rows of a factor at a point, those that `inside` says; 0 elsewhere.
-    fn load(
+    pub(super) fn load(
         &self,
         e: &mut Emitter,
         ((node, at), narrow): (&(Node, Affine), DType),
@@ -151,6 +186,25 @@ impl Row {
         let (buffer, dtype) = (e.buffer(*node, false), e.dtype(*node));
         let x = e.read((buffer, dtype), offsets, mask);
         e.b.cast(x, narrow)
+    }
+
+    /// Writes rows to the tensor of a node at a point, those that are inside.
+    pub(super) fn store(
+        &self,
+        e: &mut Emitter,
+        (node, at): (Node, &Affine),
+        rows: Value,
+        point: &Point,
+        inside: Value,
+    ) {
+        let rows = e.b.cast(rows, e.dtype(node));
+        let mut point = point.clone();
+        point.axes[self.axis] = Some(self.places(e));
+        let offsets = e.place(at, &mut point);
+        let own = self.mask(e);
+        let mask = e.both(Some(inside), own);
+        let buffer = e.buffer(node, true);
+        e.b.store(buffer, offsets, rows, mask);
     }
 }
 
@@ -169,25 +223,6 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Below which key every query from `first` on sees all, and from which on none of the tile sees any.
-    fn seen(&self, e: &mut Emitter, causal: Causal, first: Value, point: &mut Point) -> (Value, Value) {
-        let offset = causal.offset.map(|ex| {
-            let offset = e.value(ex, point);
-            e.b.cast(offset, e.index)
-        });
-        let one = e.int(1);
-        let next = offset.map_or(one, |offset| e.op(Pointwise::Add, offset, one));
-        let all = e.op(Pointwise::Add, first, next);
-        let others = e.int(i64::from(self.tile) - 1);
-        let end = e.op(Pointwise::Add, all, others);
-        let zero = e.int(0);
-        let [all, end] = [all, end].map(|x| {
-            let x = e.op(Pointwise::Min, x, self.across.extent);
-            e.op(Pointwise::Max, x, zero)
-        });
-        (all, end)
-    }
-
     /// The carried values after the keys from `start` on; at the edge some are hidden or are none.
     fn add(&self, e: &mut Emitter, q: Value, (start, edge): (Value, bool), carried: &[Value]) -> Vec<Value> {
         let attention = self.attention;

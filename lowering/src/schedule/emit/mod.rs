@@ -20,6 +20,7 @@ pub mod product;
 pub mod random;
 pub mod reduce;
 pub mod scatter;
+pub mod slopes;
 pub mod value;
 pub mod walk;
 

@@ -1,6 +1,8 @@
 //! Walks the nodes in order and puts each that gets a buffer into a group, or starts one.  Groups stay free of circles:
 //! each knows all that must run before it.
 
+use std::rc::Rc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::domain::domain_of;
@@ -9,7 +11,7 @@ use super::rules::{self, Pair, REACH, Verdict};
 use super::score::score;
 use super::{Group, Groups, Work, reads_of, tail, written};
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
-use crate::schedule::attention::{self, Found};
+use crate::schedule::attention::{self, Kernel};
 use crate::schedule::group::{self, Domain};
 use crate::schedule::looped;
 use crate::schedule::operands::operands;
@@ -27,7 +29,9 @@ struct Former<'a> {
     /// Nodes that get buffers, and why.
     kept: FxHashMap<Node, Kept>,
     /// The attentions, by the node whose value they write.
-    attentions: FxHashMap<Node, Found>,
+    attentions: FxHashMap<Node, Rc<Kernel>>,
+    /// What else these compute.
+    inside: FxHashSet<Node>,
 }
 
 /// Groups the rows of a (simplified) graph.
@@ -41,7 +45,8 @@ pub fn groups(graph: Graph, inputs: &[InputData], options: &Options) -> Groups {
         }
     }
     let (groups, group_of, readers) = Default::default();
-    let mut former = Former { graph, options, places, groups, group_of, readers, kept, attentions };
+    let inside = attention::inner(&attentions);
+    let mut former = Former { graph, options, places, groups, group_of, readers, kept, attentions, inside };
     let nodes: Vec<Node> = former.graph.nodes.keys().collect();
     for node in nodes {
         if former.kept.contains_key(&node) {
@@ -77,7 +82,8 @@ impl Former<'_> {
 
     /// How the elements of a result lie.
     fn layout(&self, node: Node) -> Layout {
-        let is_product = |at: &usize| matches!(self.groups[*at].work, Work::Gemm(_) | Work::Attention { .. });
+        let is_product =
+            |at: &usize| matches!(self.groups[*at].work, Work::Gemm(_) | Work::Attention { .. } | Work::Slopes { .. });
         if !self.options.fuse || !self.group_of.get(&node).is_some_and(is_product) {
             return Layout::contiguous(&self.graph.nodes[node].dims);
         }
@@ -91,7 +97,7 @@ impl Former<'_> {
             return true;
         }
         match data.op {
-            Op::Contract => self.goes_to_library(node) || attention::computes(&self.attentions, node),
+            Op::Contract => self.goes_to_library(node) || self.inside.contains(&node),
             Op::Sort { .. } | Op::ArgSort { .. } => true,
             _ => false,
         }
@@ -134,10 +140,8 @@ impl Former<'_> {
 
     fn try_place(&mut self, node: Node) -> Result<(), Stop> {
         let data = &self.graph.nodes[node];
-        if let Some(found) = self.attentions.get(&node) {
-            let body = Box::new(attention::trace(&self.graph, &self.places, found)?);
-            self.start(node, Work::Attention { root: node, body });
-            return Ok(());
+        if let Some(kernel) = self.attentions.get(&node).cloned() {
+            return self.attention(node, &kernel);
         }
         match &data.op {
             Op::Contract => {
@@ -162,6 +166,30 @@ impl Former<'_> {
                 self.start(node, Work::Sort(node));
             }
             _ => self.fuse(node)?,
+        }
+        Ok(())
+    }
+
+    /// Starts the group of an attention's kernel, unless it was for another of its results.
+    fn attention(&mut self, node: Node, kernel: &Kernel) -> Result<(), Stop> {
+        if self.group_of.contains_key(&node) {
+            return Ok(());
+        }
+        let (graph, places, roots) = (&self.graph, &self.places, kernel.roots());
+        let others: Vec<Node> = roots.iter().copied().filter(|root| *root != node).collect();
+        let work = match kernel {
+            Kernel::Forward(found) => {
+                Work::Attention { roots, body: Box::new(attention::trace(graph, places, found)?) }
+            }
+            Kernel::Backward(slopes, side) => {
+                Work::Slopes { roots, body: Box::new(slopes.trace(graph, places, *side)?) }
+            }
+        };
+        let at = self.groups.len();
+        self.start(node, work);
+        for other in others {
+            let reads = reads_of(&self.graph, &self.places, other);
+            self.enter(at, other, reads);
         }
         Ok(())
     }

@@ -21,8 +21,9 @@ pub mod tail;
 mod written;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
-use super::attention::Attention;
+use super::attention::{Attention, slopes};
 use super::group::Body;
 use super::looped::Looped;
 use super::trace::{Places, strided};
@@ -54,10 +55,17 @@ pub enum Work {
     },
     /// An attention.
     Attention {
-        /// The node whose value it writes.
-        root: Node,
+        /// The nodes whose values it writes: the result, and what gradients start from if there are any.
+        roots: SmallVec<[Node; 2]>,
         /// What it computes.
         body: Box<Attention>,
+    },
+    /// Gradients of an attention.
+    Slopes {
+        /// The nodes whose values it writes.
+        roots: SmallVec<[Node; 2]>,
+        /// What it computes.
+        body: Box<slopes::Body>,
     },
     /// A matrix product by the vendor's library, on strided operands.
     Gemm(Node),
@@ -87,9 +95,8 @@ impl Group {
     pub fn roots(&self) -> &[Node] {
         match &self.work {
             Work::Fused { roots, .. } => roots,
-            Work::Looped { root, .. } | Work::Attention { root, .. } | Work::Gemm(root) | Work::Sort(root) => {
-                std::slice::from_ref(root)
-            }
+            Work::Attention { roots, .. } | Work::Slopes { roots, .. } => roots,
+            Work::Looped { root, .. } | Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
             Work::United => &[],
         }
     }
@@ -102,6 +109,9 @@ impl Group {
                 body.exprs.loads().chain(initial.iter().flat_map(|i| i.exprs.loads())).collect()
             }
             Work::Attention { body, .. } => body.exprs.loads().chain(body.factors.iter().map(|f| f.0)).collect(),
+            Work::Slopes { body, .. } => {
+                body.exprs.loads().chain(body.factors.iter().chain(&body.rows).map(|f| f.0)).collect()
+            }
             Work::Gemm(_) | Work::Sort(_) => self.reads.iter().copied().collect(),
             Work::United => Vec::new(),
         };

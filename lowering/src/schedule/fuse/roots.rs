@@ -1,9 +1,11 @@
 //! Which nodes get buffers whatever their surroundings, and why.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
 
 use crate::graph::{Graph, Movement, Node, Op, random};
-use crate::schedule::attention::Found;
+use crate::schedule::attention::{self, Kernel};
 use crate::schedule::plan::Options;
 
 /// A pointwise value used by two kernels is computed twice up to this cost, in additions; above, it gets a buffer.
@@ -48,9 +50,9 @@ impl Kept {
 }
 
 /// Nodes that get buffers whatever their surroundings.
-pub fn roots(graph: &Graph, attentions: &FxHashMap<Node, Found>, options: &Options) -> FxHashMap<Node, Kept> {
+pub fn roots(graph: &Graph, attentions: &FxHashMap<Node, Rc<Kernel>>, options: &Options) -> FxHashMap<Node, Kept> {
     let mut roots: FxHashMap<Node, Kept> = attentions.keys().map(|&node| (node, Kept::Made)).collect();
-    let inside: FxHashSet<Node> = attentions.values().flat_map(|found| found.inner.iter().copied()).collect();
+    let inside = attention::inner(attentions);
     for (node, data) in &graph.nodes {
         if inside.contains(&node) {
             continue;

@@ -205,8 +205,8 @@ pub fn kinds(from: &Work, to: &Work) -> Option<Reason> {
         (Work::Sort(_), _) | (_, Work::Sort(_)) => Some(Reason::Sorted),
         (Work::Looped { .. }, _) => Some(Reason::FromLooped),
         (_, Work::Looped { .. }) => Some(Reason::ToLooped),
-        (Work::Attention { .. }, _) => Some(Reason::FromAttention),
-        (_, Work::Attention { .. }) => Some(Reason::ToAttention),
+        (Work::Attention { .. } | Work::Slopes { .. }, _) => Some(Reason::FromAttention),
+        (_, Work::Attention { .. } | Work::Slopes { .. }) => Some(Reason::ToAttention),
         (Work::Fused { .. } | Work::United, Work::Fused { .. } | Work::United) => None,
     }
 }

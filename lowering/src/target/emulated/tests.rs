@@ -343,6 +343,34 @@ pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), tu
     Case { program: b.finish(), grid: [1; 3], args }
 }
 
+/// Its gradients likewise, with the row of sums between.
+#[test]
+fn gradients_of_attention_give_what_their_rows_say() {
+    use crate::schedule::attention::tests::slopes::{TRAINED, close, launched, slots, training};
+    use crate::schedule::attention::tests::{Change, operands, options};
+    let nvidia = nvidia::spec("sm_80", 80).unwrap();
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
+    let [ragged, square, wide] = TRAINED;
+    let cases = [
+        (nvidia, square, Change::Masked),
+        (together.clone(), square, Change::Causal),
+        (together, wide, Change::Causal),
+        (amd::spec("gfx942").unwrap(), ragged, Change::Causal),
+        (amd::spec("gfx1100").unwrap(), ragged, Change::Biased),
+    ];
+    for (machine, sizes, change) in cases {
+        let grain = if machine.group > 0 { options().grain.together() } else { options().grain };
+        let graph = training(DType::Bf16, sizes, change);
+        let inputs = operands(&graph);
+        let got = launched(&graph, (&inputs, &slots(DType::Bf16)), grain, |case| {
+            let lanes = spec(machine.lanes, case.program.warps);
+            let own = Spec { name: machine.name.clone(), matrices: machine.matrices, group: machine.group, ..lanes };
+            run(case, &own).unwrap().0
+        });
+        close(sizes, change, &inputs, &got, &format!("{} {sizes:?} {change:?}", machine.name));
+    }
+}
+
 /// Columns that several warps sum together, the last of them and the last rows being fewer than a tile has.
 #[test]
 fn warps_share_the_columns_of_a_sum() {

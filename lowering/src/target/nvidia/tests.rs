@@ -172,3 +172,22 @@ fn products_in_stages_copy_both_factors_ahead() {
     assert_eq!(count("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"), 64 / 16, "{text}");
     assert_eq!([".local", "ld.shared", "st.shared", "mma.sync"].map(count), [0; 4], "{text}");
 }
+
+/// So are all factors of its gradients that are not kept in registers; the tiles of scores never leave those.
+#[test]
+fn gradients_of_attention_multiply_what_lies_in_shared_memory() {
+    use crate::schedule::attention::tests::slopes::{TRAINED, training};
+    use crate::schedule::attention::tests::{Change, options, planned_as};
+    let graph = training(DType::Bf16, TRAINED[1], Change::Causal);
+    let plan = planned_as(&graph, options().grain.together());
+    let products = |program: &Program| {
+        let text = ptx(program, "sm_90a");
+        let count = |what: &str| text.matches(what).count();
+        assert_eq!([".local", "ld.shared.b16", "mma.sync"].map(count), [0, 0, 0], "{text}");
+        count("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16")
+    };
+    let mut counts: Vec<usize> = plan.programs.iter().map(products).collect();
+    counts.sort_unstable();
+    // Twice, each of 64 terms: none in the row of sums, the attention's own two products, three, and four.
+    assert_eq!(counts, [0, 2 * 2 * 4, 2 * 3 * 4, 2 * 4 * 4]);
+}
