@@ -125,7 +125,8 @@ impl Visit<'_> {
             let mut first = 0;
             for tiles in held.groups(self.terms.run_length) {
                 let masked = !held.exact && first >= held.tiles / 2;
-                groups.push(self.group(e, point, (first, &held.axes(Some(tiles))), masked));
+                let start = e.int((first * LANES) as i64);
+                groups.push(self.group(e, point, (start, &held.axes(Some(tiles))), masked));
                 first += tiles;
             }
         }
@@ -184,10 +185,20 @@ impl Visit<'_> {
         meet.collect()
     }
 
-    /// The point at tiles of these axes, the first one being number `first`.
-    fn group(&self, e: &mut Emitter, point: &Point, (first, axes): (u64, &[(u32, u64)]), masked: bool) -> Group {
+    /// The sums of a whole chunk in their lanes, its tiles asked for together.
+    pub(super) fn whole_chunk(&self, e: &mut Emitter, point: &Point, start: Value) -> Vec<Value> {
+        let own = [(LANES as u32, 1)];
+        let lanes = places(e, &own);
+        let first = e.op(Pointwise::Add, start, lanes);
+        let sums = self.initial(e, &extents(&own), Some(first)).concat();
+        let mut group = self.group(e, point, (start, &[((CHUNK / LANES) as u32, LANES), own[0]]), false);
+        self.ask(e, &mut group.point);
+        self.add_group(e, &mut group, &sums)
+    }
+
+    /// The point at tiles of these axes, the first term being number `start`.
+    fn group(&self, e: &mut Emitter, point: &Point, (start, axes): (Value, &[(u32, u64)]), masked: bool) -> Group {
         let lanes = places(e, axes);
-        let start = e.int((first * LANES) as i64);
         let index = e.op(Pointwise::Add, start, lanes);
         let mask = masked.then(|| e.op(Pointwise::Lt, index, self.terms.count));
         Group { point: self.at(e, point, (start, lanes), mask), index, shape: extents(axes) }

@@ -1,7 +1,7 @@
 //! Reductions inside a kernel, stage by stage: each stage visits the reduced axes once, feeds the reductions whose
 //! operands are ready and writes what is complete.  The order of the sums is the tree of [`super::super::simplify`].
 
-use super::super::expr::{Checks, Ex};
+use super::super::expr::{Checks, Ex, Expr};
 use super::super::group::{AxisData, Body, Store};
 use super::super::simplify::LANES;
 use super::combine::{Carried, append, combine, enter, is_exact, leave, neutral};
@@ -207,6 +207,13 @@ impl Visit<'_> {
                 operand.iter().zip(neutral).map(|(&x, n)| e.b.map(Pointwise::Select, &[mask, x, n])).collect()
             })
             .collect()
+    }
+
+    /// Number of values that a term takes from memory.
+    pub(super) fn loads(&self) -> usize {
+        let exprs = &self.body.exprs;
+        let wanted = exprs.needed(self.folds.iter().map(|&i| self.body.folds[i].input));
+        wanted.iter().filter(|&&ex| matches!(exprs.list[ex].expr, Expr::Load { .. })).count()
     }
 
     /// Asks for what the terms and results at a point take from memory.

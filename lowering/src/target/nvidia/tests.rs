@@ -119,6 +119,18 @@ fn warps_share_the_row_of_a_norm() {
     assert_eq!(text.matches("ld.global.nc.b32").count(), 32 / 2, "{text}");
 }
 
+/// A lane has all of its terms of a chunk under way before it adds up.
+#[test]
+fn the_terms_of_a_chunk_are_asked_for_together() {
+    let mut g = Graph::new();
+    let x = g.input(DType::Bf16, &[64, 50_304]);
+    let y = g.reduce(Reduction::Sum, x, &[1], DType::Bf16);
+    g.outputs.push(y);
+    let (_, text) = kernel(&g);
+    let first = text.find("shfl.sync").unwrap();
+    assert_eq!(text[..first].matches("ld.global.nc.b32").count(), 1024 / 32 / 2, "{text}");
+}
+
 /// Columns are compared as they are: one instruction for each element.
 #[test]
 fn extremes_of_columns_are_compared_as_floats() {
