@@ -178,11 +178,13 @@ impl Assignment {
         let apart = program.insts.values().filter(|data| matches!(data.op, Op::Split));
         let apart: Vec<u32> = apart.map(|data| bits_of(&program.ty(data.args[0]).shape)).collect();
         for (shape, (bytes, run)) in widest {
+            let all = bits_of(shape);
             let place = match shape.last() {
-                Some(last) if apart.iter().any(|&bits| bits <= bits_of(shape)) => last.trailing_zeros(),
-                _ => bits_of(shape),
+                Some(last) if apart.iter().any(|&bits| bits <= all) => last.trailing_zeros(),
+                _ => all,
             };
-            let spare = place.saturating_sub(self.lane_bits + self.warp_bits);
+            // Warps may lie along another axis.
+            let spare = place.saturating_sub(self.lane_bits).min(all.saturating_sub(self.lane_bits + self.warp_bits));
             let packed = (self.load_bytes / bytes).max(1).min(run).ilog2().min(spare);
             if packed > 0 {
                 self.packed.insert(shape.clone(), packed);

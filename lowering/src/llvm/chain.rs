@@ -21,7 +21,8 @@ const TOGETHER: usize = 8;
 struct Link {
     inst: Inst,
     result: Value,
-    op: Pointwise,
+    /// What it computes; a power of two by approximation where it is none of the rows.
+    op: Option<Pointwise>,
     /// Element type of the last operand.
     from: DType,
     form: Form,
@@ -32,7 +33,8 @@ struct Link {
 impl Link {
     /// Whether several registers may cost less together than one after the other.
     fn is_joint(&self) -> bool {
-        matches!((self.op, self.from, self.form), (Pointwise::Div | Pointwise::Sqrt, DType::F32, Form::Vector))
+        let op = matches!(self.op, Some(Pointwise::Div | Pointwise::Sqrt));
+        op && (self.from, self.form) == (DType::F32, Form::Vector)
     }
 }
 
@@ -51,7 +53,8 @@ impl<'c> Lower<'_, 'c> {
         for &inst in insts {
             let depends = program.insts[inst].args.iter().any(|arg| inside.contains_key(arg));
             match home(inst) {
-                Some((result, &Op::Map(op))) if self.layouts[result] == layout => {
+                Some((result, op @ (Op::Map(_) | Op::Exp2Approx))) if self.layouts[result] == layout => {
+                    let op = if let Op::Map(op) = op { Some(*op) } else { None };
                     inside.insert(result, links.len());
                     let from =
                         program.insts[inst].args.last().map_or(self.ty(result).dtype, |&last| self.ty(last).dtype);
@@ -102,7 +105,8 @@ impl<'c> Lower<'_, 'c> {
                 if let Some(link) = links.get(done) {
                     let regs: Vec<Vec<Reg<'c>>> = registers.clone().map(|r| operands(&columns, link, r)).collect();
                     let one_by_one = || regs.iter().map(|regs| self.link(link, layout, regs)).collect();
-                    columns[done].extend(self.together(link.op, &regs).unwrap_or_else(one_by_one));
+                    let together = link.op.and_then(|op| self.together(op, &regs));
+                    columns[done].extend(together.unwrap_or_else(one_by_one));
                     done += 1;
                 }
             }
@@ -126,7 +130,10 @@ impl<'c> Lower<'_, 'c> {
         let to = self.ty(link.result).dtype;
         match self.infos[link.result].constant {
             Some(bits) => Reg::Uniform(self.ir.constant(to, bits as u64)),
-            None => self.map_reg(link.op, (link.from, to), layout, link.form, regs),
+            None => match link.op {
+                Some(op) => self.map_reg(op, (link.from, to), layout, link.form, regs),
+                None => self.exp2_of(layout, regs[0]),
+            },
         }
     }
 }

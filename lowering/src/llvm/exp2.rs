@@ -24,11 +24,16 @@ impl<'c> Lower<'_, 'c> {
     /// `2^x`, register by register.
     pub fn exp2_approx(&mut self, x: Value, layout: &Layout) -> Tile<'c> {
         let tile = self.tile(x, layout);
-        let regs = tile.regs.iter().map(|&reg| match reg {
+        let regs = tile.regs.iter().map(|&reg| self.exp2_of(layout, reg));
+        Tile { regs: regs.collect(), layout: layout.clone() }
+    }
+
+    /// The powers of one register.
+    pub(super) fn exp2_of(&self, layout: &Layout, reg: Reg<'c>) -> Reg<'c> {
+        match reg {
             Reg::Uniform(x) => Reg::Uniform(self.exp2(x)),
             reg => Reg::new(Form::Vector, self.exp2(self.vector(layout, reg))),
-        });
-        Tile { regs: regs.collect(), layout: layout.clone() }
+        }
     }
 
     fn exp2(&self, x: Any<'c>) -> Any<'c> {

@@ -18,6 +18,9 @@ pub trait Expander {
     /// A constant, given by its bit pattern in the low bits of `bits`.
     fn constant(&mut self, dtype: DType, bits: u64) -> Term;
 
+    /// `2^x` of an f32, near enough for what is rounded to 16 bits next.
+    fn exp2_approx(&mut self, x: Term) -> Term;
+
     /// The element type of a value.
     fn dtype(&self, term: Term) -> DType;
 }

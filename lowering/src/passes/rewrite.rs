@@ -164,6 +164,11 @@ impl Expander for OnTile<'_, '_> {
         term(self.rewriter.constant(ty, bits))
     }
 
+    fn exp2_approx(&mut self, x: Term) -> Term {
+        let ty = self.rewriter.ty(value(x)).clone();
+        term(self.rewriter.push(Op::Exp2Approx, &[value(x)], ty))
+    }
+
     fn dtype(&self, term: Term) -> DType {
         self.rewriter.ty(value(term)).dtype
     }

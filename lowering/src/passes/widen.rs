@@ -37,7 +37,7 @@ fn wide_row(rewriter: &mut Rewriter<'_>, op: Pointwise, args: &[Value], narrow: 
     if op.row().gives == Gives::Bool {
         return rewriter.push(Op::Map(op), &args, wide.with(DType::Bool));
     }
-    let result = match math::on_small_floats(op) {
+    let result = match math::on_small_floats(op, narrow.dtype) {
         Some(expansion) => {
             let args: SmallVec<[Term; 4]> = args.into_iter().map(term).collect();
             value(expansion(&mut rewriter.on(wide.shape), &args))

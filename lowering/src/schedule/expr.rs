@@ -194,6 +194,17 @@ impl Exprs {
         places.fold(0, |set, at| set | self.followed(at))
     }
 
+    /// All that is checked, each once.
+    pub fn checks(&self) -> Vec<Check> {
+        let mut checks: Vec<Check> = Vec::new();
+        for check in self.list.values().flat_map(|data| data.expr.indices().1) {
+            if !checks.contains(check) {
+                checks.push(check.clone());
+            }
+        }
+        checks
+    }
+
     /// Nodes whose buffers are read.
     pub fn loads(&self) -> impl Iterator<Item = Node> {
         self.list.values().filter_map(|data| match data.expr {

@@ -92,6 +92,9 @@ struct Columns {
 pub struct Grain {
     /// Number of programs wanted per launch, where the work allows it.
     pub programs: u32,
+    /// How many times as many there are where a program costs next to nothing: those that start last are then a small part
+    /// of all, and those that run at one time touch memory close together.
+    pub waves: u32,
     /// Fewest points that are worth a program of their own.
     pub worth: u64,
     /// Elements of a tile whose lanes follow one axis, by the bytes of its widest element type: at least, at most, and
@@ -104,6 +107,11 @@ pub struct Grain {
     pub sums_products: bool,
     /// Elements of a row, of all its operands together, that a program can hold in registers.
     pub held: u64,
+    /// Whether one instruction finds the greater of two floats, NaNs and the signs of zeros included.
+    pub compares_floats: bool,
+    /// Whether all that a tile takes is asked for before anything is computed: a lane waits for what it uses first, and asks
+    /// for nothing while it waits.
+    pub asks_first: bool,
     /// Terms of a row that a program which has read them finds again in its registers or a cache of its own.
     pub near: u64,
     /// Bytes of a result from which on it is written past the caches: it would not stay there until it is read, and to
@@ -139,11 +147,14 @@ impl Grain {
     pub const fn of_vectors(programs: u32) -> Grain {
         Grain {
             programs,
+            waves: 1,
             worth: 8192,
             tile: (64, 64, 256),
             aligned: 1,
             sums_products: false,
             held: 0,
+            compares_floats: false,
+            asks_first: false,
             near: 256 << 10,
             streams: u64::MAX,
             across: None,
@@ -164,11 +175,14 @@ impl Grain {
     pub const fn of_threads(programs: u32) -> Grain {
         Grain {
             programs,
+            waves: 8,
             worth: 1,
             tile: (128, 256, 1024),
             aligned: 16,
             sums_products: true,
             held: 4096,
+            compares_floats: true,
+            asks_first: true,
             near: 4096,
             streams: u64::MAX,
             across: Some(Columns { rows: 64, narrow: 16, wide: 64, warps: 4 }),

@@ -17,6 +17,7 @@ enum Step {
     Operand(usize),
     Constant(u64),
     Row(Pointwise, Vec<Term>),
+    Power(Term),
 }
 
 impl Recording {
@@ -53,6 +54,7 @@ impl Recording {
                     let args: Vec<&[u64]> = args.iter().map(|t| values[t.0 as usize].as_slice()).collect();
                     scalar::map(*op, from, *dtype, &args)
                 }
+                Step::Power(x) => values[x.0 as usize].iter().map(|&x| scalar::exp2_approx(x)).collect(),
             };
             values.push(value);
         }
@@ -87,6 +89,11 @@ impl Expander for Recording {
 
     fn constant(&mut self, dtype: DType, bits: u64) -> Term {
         self.push(Step::Constant(bits), dtype)
+    }
+
+    fn exp2_approx(&mut self, x: Term) -> Term {
+        assert_eq!(self.dtype(x), DType::F32, "an approximation of {}", self.dtype(x));
+        self.push(Step::Power(x), DType::F32)
     }
 
     fn dtype(&self, term: Term) -> DType {

@@ -9,9 +9,9 @@ use super::pair::fast_two_sum;
 use super::{Expander, Term};
 
 /// `(e^r − 1 − r) / r²` on ±ln 2 / 2, relative error of `e^r` 2^−28.2.
-const EXP_32: &[f64] = &[0.0013823552, 0.008368824, 0.041668236, 0.1666652, 0.49999994];
+pub(super) const EXP_32: &[f64] = &[0.0013823552, 0.008368824, 0.041668236, 0.1666652, 0.49999994];
 /// The same for f64, 2^−57.9.
-const EXP_64: &[f64] = &[
+pub(super) const EXP_64: &[f64] = &[
     2.5003225322679648e-08,
     2.7630537163848767e-07,
     2.755757700396035e-06,
@@ -108,25 +108,24 @@ pub(super) fn exp_with_tail(e: &mut dyn Expander, x: Term, tail: Option<Term>) -
     scale(e, p, s.power)
 }
 
-/// Bounds beyond which `e^x` is 0 or infinite.
+/// Bounds beyond which `e^x` is 0 or infinite; [`exp`] itself goes on to [`NOTHING`].
 pub(super) const LIMITS_32: [f64; 2] = [-104.0, 89.0];
 pub(super) const LIMITS_64: [f64; 2] = [-746.0, 710.0];
 
+/// Where `n` is −254 (−2046), and both factors that [`scale`] takes `2^n` apart into are 0.
+const NOTHING: [f64; 2] = [-176.1, -1418.2];
+
 /// `e^x`.
 ///
-/// Below the limit, 0 is chosen and not computed: a product that underflows takes a processor some 150 cycles, and a
-/// masked row of attention is full of −∞.
+/// What −∞ becomes is a product of zeros: one that underflows takes a processor some 150 cycles, and a masked row of
+/// attention is full of −∞.
 ///
 /// Measured: 1.013 ulp in f32, 0.98 in f64.
 pub fn exp(e: &mut dyn Expander, args: &[Term]) -> Term {
-    let x = args[0];
-    let [low, high] = by_type(e, x, LIMITS_32, LIMITS_64);
-    let (low, zero) = (e.float(x, low), e.float(x, 0.0));
-    let vanishes = e.lt(x, low);
-    let x = e.select(vanishes, zero, x);
+    let (low, high) = by_type(e, args[0], (NOTHING[0], LIMITS_32[1]), (NOTHING[1], LIMITS_64[1]));
+    let x = e.at_least(args[0], low);
     let x = e.at_most(x, high);
-    let y = exp_with_tail(e, x, None);
-    e.select(vanishes, zero, y)
+    exp_with_tail(e, x, None)
 }
 
 /// `e^x − 1 = 2·(2^(n−1)·(e^r − 1) + (2^(n−1) − ½))`, with `e^r − 1` as a pair.
@@ -154,33 +153,29 @@ pub fn expm1(e: &mut dyn Expander, args: &[Term]) -> Term {
     e.select(linear, x, result)
 }
 
-/// `1 / (1 + e^−x)`, the denominator as a pair, and small enough by `2^−shift` for every `x`.
+/// `1 / (1 + e^−x)`, the denominator small enough by `2^−shift` for every `x`.
 ///
-/// With `w = 2^n` and `p = e^r − 1` what the denominator `○(1 + w + p·w)` lacks is `((w − below) + 1) + p·w`.  Where 1 is
-/// not lost in the first difference it is exact: from `w = 2` on by Sterbenz's lemma, below as a multiple of the
-/// denominator's last place.
+/// With `w = 2^n` and `p = e^r − 1` the denominator is `(1 + w) + p·w`.  What the sum in brackets lacks joins the product,
+/// which is smaller: nothing but where `w` has no room for a 1.
 ///
-/// Measured: 1.433 ulp in f32, 1.50 in f64.
+/// Measured: 1.668 ulp in f32, 1.63 in f64.
 pub fn sigmoid(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
-    // Below the first the result is 1 and above the second 0.
-    let ([low, high], shift) = by_type(e, x, ([-18.0, 104.0], 64), ([-38.0, 746.0], 512));
-    let negative = e.neg(x);
-    let negative = e.at_least(negative, low);
-    let negative = e.at_most(negative, high);
+    // Above the first the result is 1 and below the second 0.
+    let ([high, low], shift) = by_type(e, x, ([18.0, -104.0], 64), ([38.0, -746.0], 512));
+    let clamped = e.at_most(x, high);
+    let clamped = e.at_least(clamped, low);
+    let negative = e.neg(clamped);
     let s = split(e, negative, None);
     let p = exp_minus_one(e, s.rest);
     let power = two_to(e, s.power, -shift);
     let small = e.float(x, 2f64.powi(-shift as i32));
     let sum = e.add(power, small);
-    let below = e.fma(p, power, sum);
-    let rest = e.sub(power, below);
-    let rest = e.add(rest, small);
-    let rest = e.fma(p, power, rest);
+    let lost = e.sub(power, sum);
+    let lost = e.add(lost, small);
+    let rest = e.fma(p, power, lost);
+    let below = e.add(sum, rest);
     let one = e.float(x, 1.0);
     let quotient = e.div(one, below);
-    let ratio = e.mul(quotient, rest);
-    let ratio = e.neg(ratio);
-    let quotient = e.fma(ratio, quotient, quotient);
     e.mul(quotient, small)
 }

@@ -1,7 +1,9 @@
 //! Hyperbolic sine, cosine and tangent.
 
-use super::bits::{by_type, copy_sign};
-use super::exponential::{exp_minus_one, split, two_to};
+use std::f64::consts::{LN_2, LOG2_E};
+
+use super::bits::{by_type, copy_sign, format};
+use super::exponential::{EXP_32, EXP_64, exp_minus_one, split, two_to};
 use super::pair::{fast_two_sum, odd};
 use super::{Expander, Term};
 
@@ -82,21 +84,37 @@ pub fn sinh(e: &mut dyn Expander, args: &[Term]) -> Term {
     copy_sign(e, value, x)
 }
 
+/// `e^2x = 2^n·(1 + 2p)` as `p` and `2^(n + 1)`, for `0 ≤ x ≤ 20`: `p` is half of a polynomial in twice the rest.
+///
+/// The parts of `n·ln 2` that one number has no room for are as small beside `e^2x` as they are beside 1 in its inverse.
+fn half_exp_of_twice(e: &mut dyn Expander, x: Term) -> (Term, Term) {
+    let f = format(e, x);
+    let magic = e.float(x, f.magic + 2.0 * f.bias as f64);
+    let (twice_log2_e, half_ln2) = (e.float(x, 2.0 * LOG2_E), e.float(x, -0.5 * LN_2));
+    let power = e.fma(x, twice_log2_e, magic);
+    let n = e.sub(power, magic);
+    let rest = e.fma(n, half_ln2, x);
+    let coefficients = by_type(e, x, EXP_32, EXP_64);
+    let degrees = (1..=coefficients.len() as i32).rev();
+    let doubled: Vec<f64> = coefficients.iter().zip(degrees).map(|(c, degree)| c * 2f64.powi(degree)).collect();
+    let q = e.horner(rest, &doubled);
+    let square = e.mul(rest, rest);
+    let p = e.fma(q, square, rest);
+    (p, two_to(e, power, 1))
+}
+
 /// `tanh x = 1 − 2 / (e^2x + 1)`; a polynomial where that would cancel.
 ///
-/// Measured: 1.198 ulp in f32, 1.14 in f64.
+/// Measured: 1.198 ulp in f32, 1.30 in f64.
 pub fn tanh(e: &mut dyn Expander, args: &[Term]) -> Term {
     let x = args[0];
     let magnitude = e.abs(x);
-    let twice = e.add(magnitude, magnitude);
     // Beyond these the result is 1.
-    let limit = by_type(e, x, 20.0, 40.0);
-    let twice = e.at_most(twice, limit);
-    let s = split(e, twice, None);
-    let p = exp_minus_one(e, s.rest);
-    let (one, minus_two) = (e.float(x, 1.0), e.float(x, -2.0));
-    let power = two_to(e, s.power, 0);
-    let below = e.add(power, one);
+    let limit = by_type(e, x, 10.0, 20.0);
+    let clamped = e.at_most(magnitude, limit);
+    let (p, power) = half_exp_of_twice(e, clamped);
+    let (half, one, minus_two) = (e.float(x, 0.5), e.float(x, 1.0), e.float(x, -2.0));
+    let below = e.fma(power, half, one);
     let below = e.fma(p, power, below);
     let inverse = e.div(one, below);
     let large = e.fma(minus_two, inverse, one);

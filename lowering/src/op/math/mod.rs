@@ -15,6 +15,7 @@ mod hypotenuse;
 mod inverse;
 mod inverse_hyperbolic;
 mod logarithm;
+mod near;
 mod pair;
 mod power;
 mod reduction;
@@ -37,14 +38,16 @@ pub use simple::{is_inf, is_nan, recip, sign};
 pub use trigonometric::{cos, sin, tan};
 
 use super::{Expander, Pointwise, Term};
+use crate::dtype::DType;
 
 /// An expansion into native rows.
 pub type Expansion = fn(&mut dyn Expander, &[Term]) -> Term;
 
 /// What a row becomes on f16 and bf16, widened to f32 and about to be rounded, where that is less than on f32.
-pub fn on_small_floats(op: Pointwise) -> Option<Expansion> {
-    match op {
-        Pointwise::Sigmoid => Some(small::sigmoid),
+pub fn on_small_floats(op: Pointwise, dtype: DType) -> Option<Expansion> {
+    match (op, dtype) {
+        (Pointwise::Sigmoid, DType::Bf16) => Some(near::sigmoid),
+        (Pointwise::Sigmoid, _) => Some(small::sigmoid),
         _ => None,
     }
 }

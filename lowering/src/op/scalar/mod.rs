@@ -37,7 +37,7 @@ pub fn map(op: Pointwise, from: DType, to: DType, args: &[&[u64]]) -> Vec<u64> {
             if row.gives == Gives::Bool {
                 return map(op, from.compute(), to, &wide);
             }
-            let result = match math::on_small_floats(op) {
+            let result = match math::on_small_floats(op, from) {
                 Some(expansion) => expand(expansion, from.compute(), &wide),
                 None => map(op, from.compute(), from.compute(), &wide),
             };
@@ -51,6 +51,12 @@ pub fn map(op: Pointwise, from: DType, to: DType, args: &[&[u64]]) -> Vec<u64> {
             _ => ints::row(op, from, args),
         },
     }
+}
+
+/// `2^x` of an f32 as rounded once; 0 below the normal numbers.
+pub fn exp2_approx(x: u64) -> u64 {
+    let power = f64::from(f32::from_bits(x as u32)).exp2() as f32;
+    (if power < f32::MIN_POSITIVE { 0.0 } else { power }).to_bits().into()
 }
 
 /// Whether two results are the same: equal bits, or NaNs both.
@@ -105,6 +111,11 @@ impl Expander for Evaluator {
 
     fn constant(&mut self, dtype: DType, bits: u64) -> Term {
         self.push(dtype, vec![bits; self.len])
+    }
+
+    fn exp2_approx(&mut self, x: Term) -> Term {
+        let bits = each(&self.values[x.0 as usize].1, exp2_approx);
+        self.push(DType::F32, bits)
     }
 
     fn dtype(&self, term: Term) -> DType {

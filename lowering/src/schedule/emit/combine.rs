@@ -13,8 +13,8 @@ pub fn is_exact(kind: Reduction, dtype: DType) -> bool {
     !(matches!(kind, Reduction::Sum | Reduction::Prod) && dtype.is_float())
 }
 
-/// The type in which a reduction of `dtype` is carried: extremes of floats are those of integers in the same order,
-/// which machines compare without asking for NaNs and the signs of zeros.
+/// The type in which a reduction of `dtype` is carried where floats are not compared by one instruction: extremes of
+/// floats are those of integers in the same order, which machines compare without asking for NaNs and the signs of zeros.
 pub fn carried(kind: Reduction, dtype: DType) -> DType {
     match (kind, dtype) {
         (Reduction::Max | Reduction::Min, DType::F32) => DType::I32,
@@ -23,9 +23,9 @@ pub fn carried(kind: Reduction, dtype: DType) -> DType {
     }
 }
 
-/// A term as it is carried: its bits, those behind the sign turned around below zero; NaN beyond everything.
-pub fn enter(b: &mut Builder, kind: Reduction, x: Value) -> Value {
-    let dtype = carried(kind, b.ty(x).dtype);
+/// A term as it is carried in another type: its bits, those behind the sign turned around below zero; NaN beyond
+/// everything.
+pub fn enter(b: &mut Builder, kind: Reduction, x: Value, dtype: DType) -> Value {
     if dtype == b.ty(x).dtype {
         return x;
     }

@@ -11,11 +11,12 @@ use super::super::expr::{Checks, Expr, Exprs, FIRST_GATHER};
 use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::super::plan::Arg;
+use super::combine::carried;
 use super::point::Varies;
 use super::walk::{self, Tiles};
 use super::{Emitted, Operand, messages, reduce};
 use crate::dtype::DType;
-use crate::graph::{Graph, Node, Slot};
+use crate::graph::{Graph, Node, Reduction, Slot};
 use crate::op::Pointwise;
 use crate::tile::{Builder, Param, Type, Value};
 
@@ -64,6 +65,12 @@ pub struct Emitter<'a> {
     aligned: u32,
     /// Bytes of a result from which on it is written past the caches.
     streams: u64,
+    /// Whether all that a tile takes is asked for first.
+    pub(super) asks_first: bool,
+    /// Whether extremes are carried as floats.
+    compares_floats: bool,
+    /// Whether all checks are known to hold.
+    pub(super) unchecked: bool,
     args: Vec<Operand>,
     pub(super) slots: FxHashMap<Slot, Value>,
     pub(super) numbers: FxHashMap<Affine, Numbers>,
@@ -110,6 +117,9 @@ impl<'a> Emitter<'a> {
             graph,
             aligned: grain.aligned,
             streams: grain.streams,
+            asks_first: grain.asks_first,
+            compares_floats: grain.compares_floats,
+            unchecked: false,
             args: Vec::new(),
             slots: FxHashMap::default(),
             numbers: FxHashMap::default(),
@@ -210,6 +220,11 @@ impl<'a> Emitter<'a> {
         bytes >= self.streams && !self.touched.contains(&node)
     }
 
+    /// The type in which a reduction of `dtype` is carried.
+    pub fn carried(&self, kind: Reduction, dtype: DType) -> DType {
+        if self.compares_floats { dtype } else { carried(kind, dtype) }
+    }
+
     /// The value bound to a slot.
     pub fn slot(&mut self, slot: Slot, dtype: DType) -> Value {
         if let Some(&value) = self.slots.get(&slot) {
@@ -294,6 +309,17 @@ impl<'a> Emitter<'a> {
         let body = self.b.close(open, &yields);
         let args: Vec<Value> = [low, high, step].into_iter().chain(carried.iter().copied()).collect();
         self.b.push(crate::tile::Op::For { body, stages }, &args, &types).to_vec()
+    }
+
+    /// Runs one of two pieces of code, for what they write.
+    pub fn either(&mut self, condition: Value, then: impl FnOnce(&mut Self), other: impl FnOnce(&mut Self)) {
+        let (open, _) = self.b.open(&[]);
+        then(self);
+        let then = self.b.close(open, &[]);
+        let (open, _) = self.b.open(&[]);
+        other(self);
+        let other = self.b.close(open, &[]);
+        self.b.push(crate::tile::Op::If { then, other }, &[condition], &[]);
     }
 
     /// Runs `then` where `condition` holds; elsewhere the results are `other`.

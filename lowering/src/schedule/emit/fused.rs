@@ -9,6 +9,7 @@ use super::collapse::collapse;
 use super::context::Emitter;
 use super::crossed;
 use super::held::Held;
+use super::inside;
 use super::point::Point;
 use super::reduce::{self, Across, Lanes};
 use super::walk::{self, OWN_ROW, Tiles};
@@ -47,7 +48,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
         }
     };
     let mut e = Emitter::new(&name, graph, &body.exprs, (axes, tiles), index, &places);
-    if let Lanes::Across(Across { warps, .. }) = lanes {
+    if let Lanes::Across(Across { warps, .. }) | Lanes::Held(Held { warps, .. }) = lanes {
         e.b.warps(warps);
     }
     for store in &body.stores {
@@ -69,6 +70,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
             tiles,
             &mut |e, point| {
                 // All operands are read before the first result takes the place of one.
+                e.ask(body.stores.iter().map(|s| s.value), point);
                 let values: Vec<Value> = body.stores.iter().map(|s| e.value(s.value, point)).collect();
                 for (s, value) in body.stores.iter().zip(values) {
                     e.store(s.node, &s.at, value, false, point);
@@ -78,7 +80,10 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
         );
     }
     let terms = reduce::Terms::new(&mut e, axes, tiles, lanes);
-    walk::parallel(e, axes, tiles, &mut |e, point| reduce::emit(e, &body, &terms, lanes, point), &point)
+    // Checks take more than half of the instructions that several warps need for a tile.
+    let emit =
+        if matches!(lanes, Lanes::Across(Across { warps: 2.., .. })) { inside::emit_checked } else { reduce::emit };
+    walk::parallel(e, axes, tiles, &mut |e, point| emit(e, &body, &terms, lanes, point), &point)
 }
 
 /// Bytes of the widest elements that are read or written.

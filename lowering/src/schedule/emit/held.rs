@@ -1,19 +1,22 @@
 //! Reductions with the lanes along the reduced axes whose terms all fit the registers of a program: each is loaded and
 //! computed once, whatever number of reductions and results wait for it.  The order of the sums is that of
 //! [`along`](super::along).
+//!
+//! A row of several chunks is shared by as many warps, each of which sums a chunk: a lane then keeps few terms, more rows
+//! are under way at one time, and the sums of the chunks meet once.
 
 use cranelift_entity::SecondaryMap;
 
 use super::super::expr::{Ex, Expr};
 use super::super::group::Body;
 use super::super::simplify::{CHUNK, LANES};
-use super::combine::{Carried, append};
+use super::combine::{Carried, append, combine};
 use super::context::Emitter;
 use super::point::Point;
 use super::reduce::Visit;
 use super::walk;
 use crate::op::Pointwise;
-use crate::tile::Value;
+use crate::tile::{Shape, Value};
 
 /// All terms of a row, as tiles of [`LANES`].
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +25,12 @@ pub struct Held {
     pub tiles: u64,
     /// Whether the terms fill them exactly; else they fill more than half of them.
     pub exact: bool,
+    /// Warps that share the row, each of which has a chunk, or one.
+    pub warps: u32,
 }
+
+/// Most warps that share a row.
+const WARPS: u64 = 4;
 
 /// Most instructions that are written for a row, each for every tile.
 const LONGEST: u64 = 4096;
@@ -64,7 +72,11 @@ impl Held {
         let exact = terms.is_multiple_of(LANES);
         let tiles = if exact { terms / LANES } else { terms.div_ceil(LANES).next_power_of_two() };
         let fits = tiles * LANES * loads.max(1) <= most && tiles * body.exprs.list.len() as u64 <= LONGEST;
-        (last > 0 && fits).then_some(Held { tiles, exact })
+        let chunks = terms / CHUNK;
+        let alone = body.domain.axes.iter().filter(|axis| axis.reduced).count() == 1;
+        let shared = alone && terms.is_multiple_of(CHUNK) && chunks.is_power_of_two() && chunks <= WARPS;
+        let warps = if shared { chunks as u32 } else { 1 };
+        (last > 0 && fits).then_some(Held { tiles, exact, warps })
     }
 }
 
@@ -76,8 +88,8 @@ pub struct Group {
     point: Point,
     /// Where the terms lie in the row.
     index: Value,
-    /// Number of tiles, a power of two.
-    tiles: u64,
+    /// Their extents, the number of tiles first.
+    shape: Shape,
 }
 
 impl Held {
@@ -86,7 +98,7 @@ impl Held {
     fn groups(self, run_length: Option<u64>) -> Vec<u64> {
         let most = if self.exact { TOGETHER } else { TOGETHER.min(self.tiles / 2).max(1) };
         let most = run_length.map_or(most, |terms| most.min(1 << (terms / LANES).trailing_zeros()));
-        let mut rest = self.tiles;
+        let mut rest = self.tiles / u64::from(self.warps);
         std::iter::from_fn(|| {
             let size = most.min((rest + 1).next_power_of_two() / 2);
             rest -= size;
@@ -94,19 +106,27 @@ impl Held {
         })
         .collect()
     }
+
+    /// Extents and distances of the axes of `tiles` tiles, or of one: rows, the warps' chunks where there are several, and
+    /// lanes.
+    fn axes(self, tiles: Option<u64>) -> Vec<(u32, u64)> {
+        let rows = tiles.map(|tiles| (tiles as u32, LANES));
+        let chunks = (self.warps > 1).then_some((self.warps, CHUNK));
+        rows.into_iter().chain(chunks).chain([(LANES as u32, 1)]).collect()
+    }
 }
 
 impl Visit<'_> {
     /// Visits all tiles of the row, `groups` being what is known of them from earlier visits.
     pub(super) fn held(&self, e: &mut Emitter, point: &mut Point, held: Held, groups: &mut Vec<Group>) -> Vec<Value> {
-        let shape = [LANES as u32];
-        let lanes = walk::lanes(e, LANES as u32, None);
+        let shape = extents(&held.axes(None));
         self.hoist(e, point);
         if groups.is_empty() {
             let mut first = 0;
             for tiles in held.groups(self.terms.run_length) {
                 let masked = !held.exact && first >= held.tiles / 2;
-                groups.push(self.group(e, point, (first, tiles), masked));
+                let start = e.int((first * LANES) as i64);
+                groups.push(self.group(e, point, (start, &held.axes(Some(tiles))), masked));
                 first += tiles;
             }
         }
@@ -116,20 +136,30 @@ impl Visit<'_> {
                 inner.known.entry(ex).or_insert(value);
             }
         }
-        let first = e.int(0);
-        let first = e.op(Pointwise::Add, first, lanes);
+        let first = places(e, &held.axes(None));
         let neutral = self.initial(e, &shape, Some(first)).concat();
         let chunk = if self.is_exact() { held.tiles } else { CHUNK / LANES };
         let mut partials: Vec<Vec<Carried>> = Vec::new();
         let (mut sums, mut done) = (neutral.clone(), 0);
-        for group in groups.iter_mut() {
+        let mut rest = groups.as_mut_slice();
+        while let Some((group, later)) = rest.split_first_mut() {
+            // What the next one takes, while this one is computed.
+            for group in std::iter::once(&mut *group).chain(later.first_mut()) {
+                self.ask(e, &mut group.point);
+            }
             sums = self.add_group(e, group, &sums);
-            done += group.tiles;
-            if done % chunk == 0 || done == held.tiles {
+            done += u64::from(group.shape[0]);
+            rest = later;
+            if held.warps == 1 && (done % chunk == 0 || done == held.tiles) {
                 let sums = std::mem::replace(&mut sums, neutral.clone());
                 partials.push(self.halve(e, &self.split(&sums)));
             }
         }
+        if held.warps > 1 {
+            let whole = self.meet(e, &self.split(&sums));
+            return self.results(e, &whole);
+        }
+        let lanes = walk::lanes(e, LANES as u32, None);
         let whole = match &partials[..] {
             [one] => one.clone(),
             _ => {
@@ -144,24 +174,43 @@ impl Visit<'_> {
         self.results(e, &whole)
     }
 
-    /// The point at some tiles, from the first on.
-    fn group(&self, e: &mut Emitter, point: &Point, (first, tiles): (u64, u64), masked: bool) -> Group {
-        let shape = [tiles as u32, LANES as u32];
-        let lanes = places(e, &shape);
-        let start = e.int((first * LANES) as i64);
+    /// The sums of chunks side by side, halved, and then those of the row: what the tree has in more lanes than there are
+    /// chunks changes nothing.
+    fn meet(&self, e: &mut Emitter, chunks: &[Carried]) -> Vec<Carried> {
+        let kinds = self.folds.iter().map(|&i| self.body.folds[i].kind);
+        let meet = kinds.zip(chunks).map(|(kind, chunks)| {
+            let each = e.b.reduce(chunks, 1, |b, x, y| combine(b, kind, x, y));
+            e.b.reduce(&each, 0, |b, x, y| combine(b, kind, x, y)).iter().copied().collect()
+        });
+        meet.collect()
+    }
+
+    /// The sums of a whole chunk in their lanes, its tiles asked for together.
+    pub(super) fn whole_chunk(&self, e: &mut Emitter, point: &Point, start: Value) -> Vec<Value> {
+        let own = [(LANES as u32, 1)];
+        let lanes = places(e, &own);
+        let first = e.op(Pointwise::Add, start, lanes);
+        let sums = self.initial(e, &extents(&own), Some(first)).concat();
+        let mut group = self.group(e, point, (start, &[((CHUNK / LANES) as u32, LANES), own[0]]), false);
+        self.ask(e, &mut group.point);
+        self.add_group(e, &mut group, &sums)
+    }
+
+    /// The point at tiles of these axes, the first term being number `start`.
+    fn group(&self, e: &mut Emitter, point: &Point, (start, axes): (Value, &[(u32, u64)]), masked: bool) -> Group {
+        let lanes = places(e, axes);
         let index = e.op(Pointwise::Add, start, lanes);
         let mask = masked.then(|| e.op(Pointwise::Lt, index, self.terms.count));
-        Group { point: self.at(e, point, (start, lanes), mask), index, tiles }
+        Group { point: self.at(e, point, (start, lanes), mask), index, shape: extents(axes) }
     }
 
     /// Feeds the tiles of a group one after the other, and writes what is complete.
     fn add_group(&self, e: &mut Emitter, group: &mut Group, sums: &[Value]) -> Vec<Value> {
-        let shape = [group.tiles as u32, LANES as u32];
-        let operands = self.operands(e, &mut group.point, group.index, &shape);
+        let operands = self.operands(e, &mut group.point, group.index, &group.shape);
         self.write(e, &mut group.point);
         let operands = operands.iter().map(|operand| operand.iter().map(|&x| rows(e, x)).collect::<Vec<_>>());
         let operands: Vec<Vec<Vec<Value>>> = operands.collect();
-        (0..group.tiles as usize).fold(sums.to_vec(), |sums, row| {
+        (0..group.shape[0] as usize).fold(sums.to_vec(), |sums, row| {
             let kinds = self.folds.iter().map(|&i| self.body.folds[i].kind);
             let sums = self.split(&sums);
             let fed = kinds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (sum, operand))| {
@@ -173,14 +222,23 @@ impl Visit<'_> {
     }
 }
 
-/// `0, 1, 2, …` in row-major order, counting up along the lanes' axis.
-fn places(e: &mut Emitter, shape: &[u32; 2]) -> Value {
-    let rows = walk::lanes(e, shape[0], Some(1));
-    let pitch = e.int(shape[1].into());
-    let rows = e.op(Pointwise::Mul, rows, pitch);
-    let columns = walk::lanes(e, shape[1], Some(0));
-    let [rows, columns] = [rows, columns].map(|x| e.b.broadcast(x, shape));
-    e.op(Pointwise::Add, rows, columns)
+/// Where terms lie in a row, in row-major order of axes of some extents and distances.
+fn places(e: &mut Emitter, axes: &[(u32, u64)]) -> Value {
+    let shape = extents(axes);
+    let along = axes.iter().enumerate().map(|(at, &(n, pitch))| {
+        let index = walk::lanes(e, n, None);
+        let pitch = e.int(pitch as i64);
+        let index = e.op(Pointwise::Mul, index, pitch);
+        let others = (0..axes.len() as u8).filter(|&axis| axis as usize != at);
+        let index = others.fold(index, |index, axis| e.b.expand_dims(index, axis));
+        e.b.broadcast(index, &shape)
+    });
+    let along: Vec<Value> = along.collect();
+    along.into_iter().reduce(|x, y| e.op(Pointwise::Add, x, y)).unwrap_or_else(|| e.int(0))
+}
+
+fn extents(axes: &[(u32, u64)]) -> Shape {
+    axes.iter().map(|axis| axis.0).collect()
 }
 
 /// The rows of a tile whose number is a power of two, by halves.
@@ -189,8 +247,10 @@ fn rows(e: &mut Emitter, x: Value) -> Vec<Value> {
     if shape[0] == 1 {
         return vec![e.b.reshape(x, &shape[1..])];
     }
-    let apart = e.b.reshape(x, &[2, shape[0] / 2, shape[1]]);
-    let apart = e.b.trans(apart, &[1, 2, 0]);
+    let halved: Shape = [2, shape[0] / 2].into_iter().chain(shape[1..].iter().copied()).collect();
+    let apart = e.b.reshape(x, &halved);
+    let turn: Vec<u8> = (1..halved.len() as u8).chain([0]).collect();
+    let apart = e.b.trans(apart, &turn);
     let [upper, lower] = e.b.split(apart);
     [upper, lower].into_iter().flat_map(|half| rows(e, half)).collect()
 }

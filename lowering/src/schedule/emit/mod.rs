@@ -12,6 +12,7 @@ pub mod context;
 pub mod crossed;
 pub mod fused;
 pub mod held;
+mod inside;
 mod keep;
 pub mod looped;
 pub mod point;

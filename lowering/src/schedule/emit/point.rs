@@ -102,6 +102,30 @@ impl Emitter<'_> {
         inner
     }
 
+    /// Asks for what these values take from memory, where that comes first; what is looked up by a computed index waits.
+    pub fn ask(&mut self, wanted: impl IntoIterator<Item = Ex>, point: &mut Point) {
+        if !self.asks_first {
+            return;
+        }
+        let exprs = self.exprs;
+        let mut open: Vec<Ex> = wanted.into_iter().filter(|ex| !point.known.contains_key(ex)).collect();
+        let mut loads: Vec<Ex> = Vec::new();
+        while let Some(ex) = open.pop() {
+            let expr = &exprs.list[ex].expr;
+            match expr {
+                Expr::Load { at, checks, .. } if is_at_hand(at) && checks.iter().all(|c| is_at_hand(&c.at)) => {
+                    loads.push(ex);
+                }
+                _ => open.extend(expr.operands().iter().filter(|ex| !point.known.contains_key(ex))),
+            }
+        }
+        loads.sort_unstable();
+        loads.dedup();
+        for ex in loads {
+            self.value(ex, point);
+        }
+    }
+
     /// Computes ahead of a loop what does not vary inside it.
     pub fn hoist(&mut self, ex: Ex, point: &mut Point) {
         if point.known.contains_key(&ex) {
@@ -118,4 +142,9 @@ impl Emitter<'_> {
             _ => {}
         }
     }
+}
+
+/// Whether a place is known without looking anything up.
+fn is_at_hand(at: &Affine) -> bool {
+    at.terms.iter().all(|&(axis, _)| axis < FIRST_GATHER)
 }

@@ -1,10 +1,10 @@
 //! Reductions inside a kernel, stage by stage: each stage visits the reduced axes once, feeds the reductions whose
 //! operands are ready and writes what is complete.  The order of the sums is the tree of [`super::super::simplify`].
 
-use super::super::expr::{Checks, Ex};
+use super::super::expr::{Checks, Ex, Expr};
 use super::super::group::{AxisData, Body, Store};
 use super::super::simplify::LANES;
-use super::combine::{Carried, append, carried, combine, enter, is_exact, leave, neutral};
+use super::combine::{Carried, append, combine, enter, is_exact, leave, neutral};
 use super::context::Emitter;
 use super::held::{Group, Held};
 use super::keep::{self, Keep};
@@ -42,14 +42,14 @@ pub struct Terms {
     /// Number of terms, as a value.
     pub(super) count: Value,
     /// Where the reduced axes start among all, and where those that tiles run along do.
-    first: usize,
-    run: usize,
+    pub(super) first: usize,
+    pub(super) run: usize,
     /// Terms in a run, where that is not all of them, as a value and as a number.
     period: Option<Value>,
     pub(super) run_length: Option<u64>,
     /// Extents of all reduced axes but the first, from `first` and from `run` on.
     outer: Vec<Value>,
-    inner: Vec<Value>,
+    pub(super) inner: Vec<Value>,
     /// Number of terms where it is part of the class.
     fixed: Option<u64>,
 }
@@ -196,16 +196,32 @@ impl Visit<'_> {
                 let dtype = self.body.exprs.list[fold.input].dtype.compute();
                 let x = e.value(fold.input, point);
                 let x = e.b.cast(x, dtype);
-                let x = enter(&mut e.b, fold.kind, x);
+                let carried = e.carried(fold.kind, dtype);
+                let x = enter(&mut e.b, fold.kind, x, carried);
                 let mut operand: Carried = [e.b.broadcast(x, shape)].into_iter().collect();
                 if fold.kind.is_arg() {
                     operand.push(e.b.broadcast(index, shape));
                 }
                 let Some(mask) = point.walked_mask else { return operand };
-                let neutral = neutral(&mut e.b, fold.kind, carried(fold.kind, dtype), e.index);
+                let neutral = neutral(&mut e.b, fold.kind, carried, e.index);
                 operand.iter().zip(neutral).map(|(&x, n)| e.b.map(Pointwise::Select, &[mask, x, n])).collect()
             })
             .collect()
+    }
+
+    /// Number of values that a term takes from memory.
+    pub(super) fn loads(&self) -> usize {
+        let exprs = &self.body.exprs;
+        let wanted = exprs.needed(self.folds.iter().map(|&i| self.body.folds[i].input));
+        wanted.iter().filter(|&&ex| matches!(exprs.list[ex].expr, Expr::Load { .. })).count()
+    }
+
+    /// Asks for what the terms and results at a point take from memory.
+    pub(super) fn ask(&self, e: &mut Emitter, point: &mut Point) {
+        let terms = self.folds.iter().map(|&i| self.body.folds[i].input);
+        let results = self.stores.iter().map(|&i| self.body.stores[i].value);
+        let left = self.keeps.iter().map(|keep| keep.ex);
+        e.ask(terms.chain(results).chain(left), point);
     }
 
     pub(super) fn write(&self, e: &mut Emitter, point: &mut Point) {
@@ -368,6 +384,7 @@ impl Visit<'_> {
     ) -> Vec<Value> {
         let mut inner = self.at(e, outer, (start, lanes), mask);
         let index = e.op(Pointwise::Add, start, lanes);
+        self.ask(e, &mut inner);
         let operands = self.operands(e, &mut inner, index, shape);
         self.write(e, &mut inner);
         let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
@@ -382,7 +399,8 @@ impl Visit<'_> {
         folds
             .map(|fold| {
                 let dtype = self.body.exprs.list[fold.input].dtype.compute();
-                let mut neutral = neutral(&mut e.b, fold.kind, carried(fold.kind, dtype), e.index);
+                let carried = e.carried(fold.kind, dtype);
+                let mut neutral = neutral(&mut e.b, fold.kind, carried, e.index);
                 if let (true, Some(first)) = (fold.kind.is_arg(), first) {
                     neutral[1] = first;
                 }

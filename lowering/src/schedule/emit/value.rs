@@ -77,6 +77,7 @@ impl Emitter<'_> {
     /// Whether checks hold at a point.
     pub(super) fn holds(&mut self, checks: &[Check], point: &mut Point) -> Option<Value> {
         let mut all: Option<Value> = None;
+        let checks = if self.unchecked { &[] } else { checks };
         for Check { at, limit, divisor } in checks {
             let (v, limit) = (self.place(at, point), self.limits[limit]);
             // Without its sign, what lies below 0 is greater than any limit.

@@ -63,7 +63,8 @@ pub fn row_start(extents: &[u64], tiles: Tiles) -> usize {
 /// Number of units each program takes, given their weight.
 pub fn share(units: u64, weight: u64, grain: Grain) -> u64 {
     let least = grain.worth.div_ceil(weight.max(1)).max(1);
-    units.div_ceil(u64::from(grain.programs).max(1)).max(least)
+    let programs = u64::from(grain.programs) * u64::from(grain.waves);
+    units.div_ceil(programs.max(1)).max(least)
 }
 
 /// This program's number along an axis of the grid.

@@ -187,6 +187,23 @@ fn powers_of_two_are_near_enough() {
     near(&run(&case, &spec(4, 1)).unwrap().0, "threads");
 }
 
+/// The sigmoid of every bf16 number is the same where powers are polynomials.
+#[test]
+fn polynomials_do_not_show_in_a_sigmoid_of_bf16() {
+    let mut b = Builder::new("sigmoid");
+    let (from, to) = (b.buffer(DType::Bf16, false), b.buffer(DType::Bf16, true));
+    let (pid, lanes) = (b.program_id(0), b.arange(64));
+    let size = b.int(DType::I32, 64);
+    let start = b.mul(pid, size);
+    let at = b.add(start, lanes);
+    let x = b.load(from, at);
+    let y = b.map(Pointwise::Sigmoid, &[x]);
+    b.store(to, at, y, None);
+    let all = Data::Buffer((0..=0xffffu16).flat_map(u16::to_le_bytes).collect());
+    let case = Case { program: b.finish(), grid: [1 << 10, 1, 1], args: vec![all.clone(), all] };
+    agrees_on(&case, &spec(4, 1)).unwrap();
+}
+
 /// Attention on matrix instructions: what is loaded in runs, multiplied in fragments and reduced across lanes is what the
 /// rows say.
 #[test]
@@ -386,6 +403,49 @@ fn warps_share_the_columns_of_a_sum() {
         assert_eq!(case.program.warps, 4);
         agrees_on(&case, &spec(32, 4)).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
     }
+}
+
+/// Rows of several chunks, each of which a warp sums.
+#[test]
+fn warps_share_a_row() {
+    use crate::graph::{Graph, Reduction};
+    use crate::schedule::attention::tests::{launch, operands, options};
+    for (chunks, dtype) in [(2, DType::F32), (4, DType::Bf16)] {
+        let mut g = Graph::new();
+        let dims = [3, u64::from(chunks) * 1024];
+        let x = g.input(dtype, &dims);
+        let wide = g.cast(x, DType::F32);
+        let most = g.reduce(Reduction::Max, wide, &[1], DType::F32);
+        let most = g.expand(most, &dims);
+        let below = g.map(Pointwise::Sub, &[wide, most]);
+        let sum = g.reduce(Reduction::Sum, below, &[1], DType::F32);
+        let sum = g.expand(sum, &dims);
+        let y = g.map(Pointwise::Div, &[below, sum]);
+        let y = g.cast(y, dtype);
+        g.outputs.push(y);
+        let case = launch(&g, &operands(&g), options().grain);
+        assert_eq!(case.program.warps, chunks);
+        agrees_on(&case, &spec(32, chunks)).unwrap_or_else(|e| panic!("{chunks} chunks: {e}"));
+    }
+}
+
+/// Tiles of rows that are there as a whole, and of some that are not.
+#[test]
+fn rows_that_are_filled_up_are_summed_with_and_without_checks() {
+    use crate::graph::{Graph, PadDim, Reduction};
+    use crate::schedule::attention::tests::{launch, operands, options};
+    let mut g = Graph::new();
+    let x = g.input(DType::F32, &[110, 70]);
+    let fill = PadDim { high: 10, ..PadDim::default() };
+    let x = g.pad(x, &[fill, PadDim::default()], 0);
+    let x = g.reshape(x, &[3, 40, 70]);
+    let y = g.reduce(Reduction::Sum, x, &[1], DType::F32);
+    g.outputs.push(y);
+    let case = launch(&g, &operands(&g), options().grain);
+    let text = case.program.to_string();
+    let loads = || text.lines().filter(|line| line.contains("= load"));
+    assert!(loads().any(|line| line.contains(", ")) && loads().any(|line| !line.contains(", ")), "{text}");
+    agrees_on(&case, &spec(32, 4)).unwrap();
 }
 
 proptest! {

@@ -141,11 +141,7 @@ impl<'l, 'b> Machine<'l, 'b> {
                 self.scan(&data.results, args, &shape, usize::from(*axis), *reverse, *combine);
                 return Ok(());
             }
-            Op::Exp2Approx => {
-                let power = |&x: &u64| f64::from(f32::from_bits(x as u32)).exp2() as f32;
-                let flushed = |x: f32| if x < f32::MIN_POSITIVE { 0.0 } else { x };
-                args[0].iter().map(|x| flushed(power(x)).to_bits().into()).collect()
-            }
+            Op::Exp2Approx => args[0].iter().map(|&x| scalar::exp2_approx(x)).collect(),
             Op::Dot(precision) => dot::dot(*precision, [ty(0), ty(1), ty(2)], &args),
             Op::Gather(axis) => moves::gather([&args[0], &args[1]], [ty(0), ty(1)], usize::from(*axis))?,
             Op::For { body, .. } => {

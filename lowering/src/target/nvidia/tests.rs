@@ -2,6 +2,7 @@
 
 use super::{Compiler, names, spec};
 use crate::DType;
+use crate::graph::{Graph, Reduction};
 use crate::op::Pointwise;
 use crate::tile::{Builder, Precision, Program, Value};
 
@@ -74,6 +75,73 @@ fn divisions_and_roots_of_several_elements_share_a_branch() {
         b.map(Pointwise::Sqrt, &[square])
     });
     assert_eq!(text.matches("rsqrt.approx.ftz.f32").count(), 4, "{text}");
+}
+
+/// What the program of a graph with one kernel becomes.
+fn kernel(graph: &Graph) -> (u32, String) {
+    use crate::schedule::attention::tests::planned;
+    let plan = planned(graph);
+    assert_eq!(plan.programs.len(), 1);
+    (plan.programs[0].warps, ptx(&plan.programs[0], "sm_90a"))
+}
+
+/// A lane asks for both operands before it computes with the first; the sigmoid of bf16 is a power and a reciprocal.
+#[test]
+fn operands_are_asked_for_before_anything_is_computed() {
+    let mut g = Graph::new();
+    let [a, b] = [0; 2].map(|_| g.input(DType::Bf16, &[64, 4096]));
+    let gate = g.map(Pointwise::Sigmoid, &[a]);
+    let gated = g.map(Pointwise::Mul, &[a, gate]);
+    let y = g.map(Pointwise::Mul, &[gated, b]);
+    g.outputs.push(y);
+    let (_, text) = kernel(&g);
+    let first = text.find("ex2.approx.ftz.f32").unwrap();
+    assert_eq!(text[..first].matches("ld.global.nc.v4.b32").count(), 2, "{text}");
+    assert_eq!(text.matches("rcp.approx.ftz.f32").count(), text.matches("ex2.approx.ftz.f32").count(), "{text}");
+}
+
+/// Each of four warps holds a chunk of a norm's row, and the weights are asked for in groups.
+#[test]
+fn warps_share_the_row_of_a_norm() {
+    let mut g = Graph::new();
+    let x = g.input(DType::Bf16, &[64, 4096]);
+    let x = g.cast(x, DType::F32);
+    let square = g.map(Pointwise::Mul, &[x, x]);
+    let sum = g.reduce(Reduction::Sum, square, &[1], DType::F32);
+    let root = g.map(Pointwise::Sqrt, &[sum]);
+    let root = g.expand(root, &[64, 4096]);
+    let y = g.map(Pointwise::Div, &[x, root]);
+    let y = g.cast(y, DType::Bf16);
+    g.outputs.push(y);
+    let (warps, text) = kernel(&g);
+    assert_eq!((warps, text.contains(".local")), (4, false));
+    // A lane has 32 terms, two of them side by side.
+    assert_eq!(text.matches("ld.global.nc.b32").count(), 32 / 2, "{text}");
+}
+
+/// A lane has all of its terms of a chunk under way before it adds up.
+#[test]
+fn the_terms_of_a_chunk_are_asked_for_together() {
+    let mut g = Graph::new();
+    let x = g.input(DType::Bf16, &[64, 50_304]);
+    let y = g.reduce(Reduction::Sum, x, &[1], DType::Bf16);
+    g.outputs.push(y);
+    let (_, text) = kernel(&g);
+    let first = text.find("shfl.sync").unwrap();
+    assert_eq!(text[..first].matches("ld.global.nc.b32").count(), 1024 / 32 / 2, "{text}");
+}
+
+/// Columns are compared as they are: one instruction for each element.
+#[test]
+fn extremes_of_columns_are_compared_as_floats() {
+    let mut g = Graph::new();
+    let x = g.input(DType::Bf16, &[640, 4096]);
+    let y = g.reduce(Reduction::Max, x, &[0], DType::Bf16);
+    g.outputs.push(y);
+    let (_, text) = kernel(&g);
+    let count = |what: &str| text.matches(what).count();
+    // Tiles of 64×64 elements on 128 threads.
+    assert!(count("max.NaN.f32") >= 32 && count("xor.b32") < 16, "{text}");
 }
 
 #[test]
