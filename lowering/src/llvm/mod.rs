@@ -20,6 +20,7 @@ mod convert;
 mod divide;
 mod dot;
 mod exp2;
+mod factors;
 mod float;
 mod int;
 mod lower;
