@@ -21,6 +21,8 @@ pub const KILN_DUMP_DIR: &str = "KILN_DUMP_DIR";
 pub const KILN_DUMP_FILTER: &str = "KILN_DUMP_FILTER";
 /// Whether a GPU is asked at once for the work of a plan that comes again: `on` or `off`; `on` if unset.
 pub const KILN_GRAPHS: &str = "KILN_GRAPHS";
+/// Whether large matrix products go to the machine's library of them: `on` or `off`; `on` if unset.
+pub const KILN_BLAS: &str = "KILN_BLAS";
 /// Number of threads that run kernels; the machine's processors if unset.
 pub const KILN_THREADS: &str = "KILN_THREADS";
 /// Most memory that tensors of one device may take: bytes, or a number with `K`, `M` or `G`; no limit if unset.
@@ -95,6 +97,8 @@ pub struct Knobs {
     pub dump_filter: Option<String>,
     /// [`KILN_GRAPHS`].
     pub graphs: bool,
+    /// [`KILN_BLAS`].
+    pub blas: bool,
     /// [`KILN_THREADS`].
     pub threads: usize,
     /// [`KILN_MEMORY_LIMIT`], in bytes.
@@ -140,6 +144,7 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
         dump_dir: PathBuf::from(var(KILN_DUMP_DIR).unwrap_or_else(|| "kiln-dump".into())),
         dump_filter: var(KILN_DUMP_FILTER),
         graphs: parse(&var, KILN_GRAPHS, "on or off", switch)?.unwrap_or(true),
+        blas: parse(&var, KILN_BLAS, "on or off", switch)?.unwrap_or(true),
         threads: parse(&var, KILN_THREADS, "a number from 1", count)?.unwrap_or(processors),
         memory_limit: parse(&var, KILN_MEMORY_LIMIT, "bytes, as in 512M or 4G", bytes)?,
         stats: var(KILN_STATS).map(PathBuf::from),

@@ -75,7 +75,8 @@ impl Plans {
         let mut plan = pipeline::plan(graph, inputs, options);
         // A product whose operands lie in no way that the library knows becomes a kernel, with all others of its segment.
         if plan.steps.iter().any(|s| matches!(s, Step::Gemm(gemm) if !kernels.engine.takes(gemm))) {
-            plan = pipeline::plan(graph, inputs, &Options { gemm_from: None, ..options.clone() });
+            let gemm_from = options.gemm_from.map(|_| u64::MAX);
+            plan = pipeline::plan(graph, inputs, &Options { gemm_from, ..options.clone() });
         }
         let (found, effort) = kernels.get(&plan.programs);
         let shape = Arc::new(Shape::of(graph, &plan));

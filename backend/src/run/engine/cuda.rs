@@ -55,7 +55,9 @@ pub(super) fn open(number: usize) -> Result<(Arc<dyn Heap>, Start), String> {
     let start = move || -> Box<dyn Engine> {
         let has_library = driver::has_products();
         if !has_library {
-            warn("cuBLASLt (libcublasLt.so.13 or .12) is not on the loader's path: matrix products will be slow");
+            warn(
+                "cuBLASLt (libcublasLt.so.13 or .12) is not on the loader's path: kernels of Kiln's own multiply matrices",
+            );
         }
         Box::new(Cuda { device, spec, pool: OnceLock::new(), has_library })
     };
@@ -201,7 +203,7 @@ impl Engine for Cuda {
     }
 
     fn gemm_from(&self) -> Option<u64> {
-        self.has_library.then_some(GEMM_FROM)
+        Some(if self.has_library && knobs::get().blas { GEMM_FROM } else { u64::MAX })
     }
 
     fn takes(&self, gemm: &Gemm) -> bool {

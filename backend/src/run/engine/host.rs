@@ -103,7 +103,7 @@ impl Engine for Host {
     }
 
     fn gemm_from(&self) -> Option<u64> {
-        Some(GEMM_FROM)
+        Some(if knobs::get().blas { GEMM_FROM } else { u64::MAX })
     }
 
     unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
