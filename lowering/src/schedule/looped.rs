@@ -51,8 +51,8 @@ pub struct Looped {
     pub at: Affine,
 }
 
-/// Follows the operands of a looped row.
-pub fn trace(graph: &Graph, places: &Places, node: Node) -> Result<Looped, Stop> {
+/// Follows the operands of a looped row, dividing the walked axis into several if that `may` be.
+pub fn trace(graph: &Graph, places: &Places, node: Node, may: bool) -> Result<Looped, Stop> {
     let data = &graph.nodes[node];
     let mut domain = match &data.op {
         Op::Contract => {
@@ -66,7 +66,9 @@ pub fn trace(graph: &Graph, places: &Places, node: Node) -> Result<Looped, Stop>
     };
     loop {
         match trace_once(graph, places, &domain, node) {
-            Err(Stop::SplitAxis(axis, inner)) if !domain.axes[axis as usize].reduced => domain.split(axis, inner),
+            Err(Stop::SplitAxis(axis, inner)) if may || !domain.axes[axis as usize].reduced => {
+                domain.split(axis, inner)
+            }
             // The walked axis stays whole.
             Err(Stop::SplitAxis(..)) => return Err(Stop::Materialize(widest_operand(graph, places, &domain, node))),
             other => return other,

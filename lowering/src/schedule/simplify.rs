@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::attention;
 use super::chosen::chosen;
 use super::chunks::Chunks;
+use super::implicit;
 use super::one_pass;
 use super::parts;
 use super::plan::Options;
@@ -118,8 +119,13 @@ fn simplified(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node
             Op::Contract if let Some(wide) = parts::wide_factor(&out, &data.args).filter(|_| by_lanes) => {
                 parts::product(&mut out, &data.args, wide)
             }
-            Op::Contract if let Some(factors) = widened_last(&mut out, &data.args) => {
-                out.nodes.push(NodeData { args: factors, ..data })
+            Op::Contract => {
+                let args = widened_last(&mut out, &data.args).unwrap_or_else(|| data.args.clone());
+                let data = NodeData { args, ..data };
+                match implicit::product(&mut out, &data, options) {
+                    Some(made) => made,
+                    None => out.nodes.push(data),
+                }
             }
             Op::Scatter(..) if out.nodes[data.args[2]].is_empty() => data.args[0],
             Op::Scatter(..) if let Some(chosen) = chosen(&mut out, &data) => chosen,

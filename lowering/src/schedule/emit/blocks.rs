@@ -63,8 +63,8 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
     let columns = trailing(axes, parallel, n);
     let rows = trailing(axes, columns.start, m);
     let batch = 0..rows.start;
-    let step = axes.iter().position(|a| a.reduced);
-    let length = step.map_or(1, |axis| axes[axis].extent);
+    let walked = parallel..axes.len();
+    let length = axes[walked.clone()].iter().map(|a| a.extent).product::<u64>();
     let Blocks { rows: height, columns: width, terms, warps, stages } = plan.cut;
 
     let stored: [&Affine; 1] = [&looped.at];
@@ -79,7 +79,8 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
     let blocks = |extent: u64, size: u32| extent.div_ceil(size.into());
     let (tall, wide) = (blocks(m, height), blocks(n, width));
     let [tall_value, wide_value] = [tall, wide].map(|n| e.argument(n as i64, 1));
-    let batches: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
+    let [batches, terms_along] = [batch.clone(), walked.clone()]
+        .map(|range| axes[range].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect::<Vec<Value>>());
 
     let [id, member] = [0, 1].map(|axis| walk::program(&mut e, axis));
     let (row, column) = numbered(&mut e, id, tall_value, wide_value);
@@ -109,10 +110,8 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
             let (point, shape) = factors[side];
             let at = indices(e, start, terms, side as u8);
             let mut inner = e.inside(point);
-            if let Some(axis) = step {
-                inner.axes[axis] = Some(at);
-                inner.walked_run = Some(at);
-            }
+            divide(e, at, &terms_along, &mut inner.axes[walked.clone()]);
+            inner.walked_run = Some(at);
             let end = (!length.is_multiple_of(terms.into())).then_some(whole_terms);
             factor(e, plan, side, (at, end), &mut inner, shape)
         });

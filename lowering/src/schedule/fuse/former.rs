@@ -13,6 +13,7 @@ use super::{Group, Groups, Work, reads_of, tail, written};
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
 use crate::schedule::attention::{self, Kernel};
 use crate::schedule::group::{self, Domain};
+use crate::schedule::implicit;
 use crate::schedule::looped;
 use crate::schedule::operands::operands;
 use crate::schedule::plan::{InputData, Layout, Options};
@@ -200,7 +201,9 @@ impl Former<'_> {
             Op::Scatter(..) => Some(Box::new(group::copy(&self.graph, &self.places, data.args[0], node)?)),
             _ => None,
         };
-        Ok(Work::Looped { root: node, body: Box::new(looped::trace(&self.graph, &self.places, node)?), initial })
+        let walks = implicit::kept(&self.graph, node, self.options).is_some();
+        let body = looped::trace(&self.graph, &self.places, node, walks)?;
+        Ok(Work::Looped { root: node, body: Box::new(body), initial })
     }
 
     /// Whether a product is large enough for the vendor's library.  One with a single row or column waits for memory
@@ -215,7 +218,8 @@ impl Former<'_> {
             operands.is_ok_and(|o| o.iter().all(|(base, _)| self.graph.dtype(*base).bytes() == 2))
         };
         let suits = data.dtype.is_float() && !(is_vector && is_narrow());
-        self.options.gemm_from.is_some_and(|from| suits && data.len() * k >= from)
+        let large = self.options.gemm_from.is_some_and(|from| suits && data.len() * k >= from);
+        large && implicit::kept(&self.graph, node, self.options).is_none()
     }
 
     /// Joins the group with which it has most in common, or starts one.

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Graph, Movement, Node, Op, random};
 use crate::schedule::attention::{self, Kernel};
+use crate::schedule::implicit;
 use crate::schedule::plan::Options;
 
 /// A pointwise value used by two kernels is computed twice up to this cost, in additions; above, it gets a buffer.
@@ -65,6 +66,8 @@ pub fn roots(graph: &Graph, attentions: &FxHashMap<Node, Rc<Kernel>>, options: &
             roots.insert(node, Kept::Made);
         }
     }
+    let implicit = graph.nodes.keys().filter_map(|node| implicit::kept(graph, node, options));
+    roots.extend(implicit.flatten().map(|node| (node, Kept::Viewed)));
     for &output in &graph.outputs {
         // A view shares the buffer of what it views.
         let node = viewed(graph, output);

@@ -299,6 +299,100 @@ fn products_in_blocks_are_those_of_the_rows() {
     }
 }
 
+/// Convolutions read their windows from the tensor with its channels last, and nobody copies them; steps, gaps and padding.
+#[test]
+fn convolutions_are_products_over_windows_that_are_not_copied() {
+    use crate::graph::{Graph, PadDim, WindowDim, oracle};
+    use crate::schedule::attention::tests::{operands, options, planned_with};
+    use crate::schedule::{Options, Step, execute};
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia::spec("sm_80", 80).unwrap() };
+    for (channels, step, dilation, bias) in [(16, 1, 1, false), (32, 2, 1, true), (16, 1, 2, false)] {
+        let mut g = Graph::new();
+        let [batch, side, rows, size] = [3, 9, 40, 3];
+        let x = g.input(DType::Bf16, &[batch, channels, side, side]);
+        let w = g.input(DType::Bf16, &[rows, channels, size, size]);
+        let wide = if bias { DType::F32 } else { DType::Bf16 };
+        let (x, w) = (g.cast(x, wide), g.cast(w, wide));
+        let pad = PadDim { low: 1, high: 1, interior: 0 };
+        let padded = g.pad(x, &[PadDim::default(), PadDim::default(), pad, pad], 0);
+        let count = (side + 2 - (size - 1) * dilation - 1) / step + 1;
+        let over = |axis| WindowDim { axis, count, size, step, dilation };
+        let windows = g.window(padded, &[over(2), over(3)]);
+        let split = g.reshape(windows, &[batch, 1, channels, count, count, size, size]);
+        let turned = g.permute(split, &[1, 2, 5, 6, 0, 3, 4]);
+        let columns = g.reshape(turned, &[channels * size * size, batch * count * count]);
+        let weights = g.reshape(w, &[rows, channels * size * size]);
+        let y = g.contract(weights, columns);
+        let y = g.cast(y, DType::Bf16);
+        g.outputs.push(y);
+        let inputs = operands(&g);
+        let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
+        let near = |got: &Array, what: &str| {
+            for (i, (got, want)) in got.floats().into_iter().zip(want.floats()).enumerate() {
+                assert!(
+                    (got - want).abs() <= 0.02 * want.abs() + 0.02,
+                    "{what}, {channels} channels at {i}: {got}, {want}"
+                );
+            }
+        };
+        for machine in [&together, &amd::spec("gfx942").unwrap()] {
+            let threads = options().grain;
+            let grain = if machine.group > 0 { threads.together() } else { threads };
+            let options = Options { grain, ..options() };
+            let plan = planned_with(&g, &options);
+            let launched = |step: &Step| match step {
+                Step::Launch { program, .. } => Some(plan.programs[*program].name.clone()),
+                Step::Gemm(_) => Some("gemm".into()),
+                _ => None,
+            };
+            let names: Vec<String> = plan.steps.iter().filter_map(launched).collect();
+            assert!(names.contains(&"product".into()) && !names.contains(&"gemm".into()), "{plan}");
+            let largest = plan.buffers.values().map(|b| b.len).max().unwrap();
+            assert!(largest < g.nodes[columns].len(), "{plan}");
+            near(&execute::run(&g, (&inputs, &[]), &options, true).unwrap()[0], "interpreter");
+            let got = threads_run(&plan, &inputs, machine);
+            near(&Array::from_bytes(DType::Bf16, g.dims(y), &got), &machine.name);
+        }
+    }
+}
+
+/// Runs a plan's launches on emulated threads; gives the bytes of its output.
+fn threads_run(plan: &crate::schedule::Plan, inputs: &[Array], machine: &Spec) -> Vec<u8> {
+    use crate::schedule::{Arg, Step};
+    let mut buffers: Vec<Vec<u8>> = plan
+        .buffers
+        .values()
+        .map(|b| match b.input {
+            Some(number) => inputs[number as usize].to_bytes(),
+            None => vec![0xa5; b.len as usize * b.dtype.bytes()],
+        })
+        .collect();
+    for step in &plan.steps {
+        let Step::Launch { program, grid, args, .. } = step else { continue };
+        let program = plan.programs[*program].clone();
+        let data = |arg: &Arg| match arg {
+            Arg::Literal(bits) => Data::Scalar(*bits),
+            Arg::Slot(_) => panic!("no scalars are bound"),
+            Arg::Buffer(buf) => Data::Buffer(buffers[buf.as_u32() as usize].clone()),
+        };
+        let case = Case { grid: *grid, args: args.iter().map(data).collect(), program };
+        let warps = case.program.warps;
+        let emulated = Spec {
+            name: machine.name.clone(),
+            matrices: machine.matrices,
+            group: machine.group,
+            ..spec(machine.lanes, warps)
+        };
+        let (after, _) = run(&case, &emulated).unwrap();
+        for (arg, data) in args.iter().zip(after) {
+            if let (Arg::Buffer(buf), Data::Buffer(bytes)) = (arg, data) {
+                buffers[buf.as_u32() as usize] = bytes;
+            }
+        }
+    }
+    buffers.swap_remove(plan.outputs[0].buffer.as_u32() as usize)
+}
+
 /// Sums of whole numbers that every order of the terms gives: `c = a·b`, each factor with its neighbours along the terms,
 /// or if `turned` along the other axis.
 pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), turned: [bool; 2], terms: u32) -> Case {
