@@ -25,7 +25,7 @@ use crate::tile::{Block, Inst, Op, Value};
 /// Pieces that a thread copies for an iteration, from which on it pays to keep where each lies in a register of its own.
 const MANY: usize = 12;
 
-/// Where the pieces of a factor lie that all move by one distance: for the first register of each, in bytes from the
+/// Where the pieces of a factor lie that all move by one distance: for the first register of each, in elements from the
 /// start of the buffer, at the first index; and the distance for an index that is one greater.
 struct Moving<'c> {
     at: FxHashMap<u32, Any<'c>>,
@@ -243,23 +243,19 @@ impl<'c> Lower<'_, 'c> {
             let place = |first: u32| self.place(param, dtype, offsets.regs[first as usize]);
             return self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
         };
+        let dtype = self.ty(data.results[0]).dtype;
         let distance = ir.binary(I::Mul, ir.binary(I::Sub, due.index, copies.low), moving.by);
-        let long = |x: Any<'c>| ir.convert(I::ZExt, x, ir.context.i64_type().into());
-        let base = self.emit.address(ir, self.emit.buffer(ir, param), DType::U8, long(distance));
-        let place = |first: u32| self.emit.address(ir, base, DType::U8, long(moving.at[&first]));
+        let base = self.emit.address(ir, self.emit.buffer(ir, param), dtype, distance);
+        let place = |first: u32| self.emit.address(ir, base, dtype, moving.at[&first]);
         self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
     }
 
-    /// How a factor's pieces move with the index, from the first one on, if that is by one distance; and not in buffers so
-    /// large that bytes are counted in more than 32 bits.
+    /// How a factor's pieces move with the index, from the first one on, if that is by one distance.
     fn moving(&mut self, body: Block, factor: &Factor, low: Any<'c>) -> Option<Moving<'c>> {
-        let (ir, program) = (self.ir, self.program);
+        let program = self.program;
         let data = &program.insts[factor.way[0]];
-        let (offsets, bytes) = (data.args[0], self.ty(data.results[0]).dtype.bytes() as i64);
-        if !self.is_narrow(offsets) || bytes != 2 {
-            return None;
-        }
-        let slope = self.slope(body, offsets)?;
+        let offsets = data.args[0];
+        let by = self.slope(body, offsets)?;
         let index = program.blocks[body].params[0];
         let layout = self.layouts[data.results[0]].clone();
         // What the body computes of places, at the first index.
@@ -272,8 +268,7 @@ impl<'c> Lower<'_, 'c> {
         insts.filter(|inst| own.contains(inst)).for_each(|inst| self.walk(inst));
         let offsets = self.tile(offsets, &layout);
         (self.tiles, self.again) = (tiles, again);
-        let scaled = |x: Any<'c>| ir.binary(I::Mul, x, ir.int_like(x, bytes));
-        let at = factor.lie.pieces().map(|first| (first, scaled(self.first(offsets.regs[first as usize]))));
-        Some(Moving { at: at.collect(), by: scaled(slope) })
+        let at = factor.lie.pieces().map(|first| (first, self.first(offsets.regs[first as usize])));
+        Some(Moving { at: at.collect(), by })
     }
 }

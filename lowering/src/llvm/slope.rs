@@ -5,7 +5,6 @@ use inkwell::values::InstructionOpcode as I;
 
 use super::ir::Any;
 use super::lower::Lower;
-use crate::dtype::DType;
 use crate::op::Pointwise;
 use crate::tile::{Block, Op, Value};
 
@@ -65,10 +64,5 @@ impl<'c> Lower<'_, 'c> {
         }
         let Some(inst) = self.layouts.definition(value).filter(|inst| block.insts.contains(inst)) else { return false };
         self.program.insts[inst].args.iter().any(|&arg| self.depends(body, arg))
-    }
-
-    /// Whether places are held in 32 bits.
-    pub fn is_narrow(&self, offsets: Value) -> bool {
-        self.ty(offsets).dtype == DType::I32
     }
 }

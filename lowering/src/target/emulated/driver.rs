@@ -22,7 +22,7 @@ pub struct Loaded {
 
 /// A GPU with few lanes, so that few threads have to meet.
 pub fn spec(lanes: u32, warps: u32) -> Spec {
-    Spec { name: "emulated".into(), lanes, warps, load_bytes: 16, shared_bytes: 64 << 10, ..processor() }
+    Spec { name: "emulated".into(), lanes, warps, load_bytes: 16, shared_bytes: 128 << 10, ..processor() }
 }
 
 /// What the threads of a program share.

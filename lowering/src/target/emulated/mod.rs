@@ -8,4 +8,4 @@ mod fragment;
 
 mod tests;
 
-pub(crate) use tests::staged_product;
+pub(crate) use tests::{Lies, staged_product};

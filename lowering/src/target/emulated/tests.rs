@@ -229,18 +229,30 @@ fn attention_gives_what_its_rows_say() {
     }
 }
 
-/// A product in a loop whose stages copy both factors ahead, rows and columns along which neighbours lie both ways, terms
-/// that do not fill the last block.
+/// How a factor of a product lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// Its neighbours along the terms side by side.
+    AlongTerms,
+    /// Those along the other axis.
+    Across,
+    /// The same, the last term first.
+    Backwards,
+}
+
+/// A product in a loop whose stages copy both factors ahead, factors that lie in all ways, terms that do not fill the last
+/// block; few pieces a thread, and as many as are moved from where they were.
 #[test]
 fn factors_that_are_copied_ahead_are_those_of_the_iteration() {
     let nvidia = nvidia::spec("sm_90a", 80).unwrap();
-    for (extents, warps, stages) in [([64, 32, 64], 4, 2), ([128, 64, 64], 8, 3), ([128, 64, 64], 4, 3)] {
-        for turned in [[false, false], [true, false], [false, true], [true, true]] {
-            for terms in [0, 40, 64, 192, 424] {
-                let case = staged_product(extents, (warps, stages), turned, terms);
+    for (extents, warps, stages) in [([64, 32, 64], 4, 2), ([128, 64, 64], 8, 3), ([128, 128, 64], 4, 3)] {
+        use Lies::{Across, AlongTerms, Backwards};
+        for lies in [[AlongTerms; 2], [Across, AlongTerms], [AlongTerms, Across], [Across; 2], [Backwards; 2]] {
+            for terms in [0, 40, 64, 424] {
+                let case = staged_product(extents, (warps, stages), lies, terms);
                 let matrices = nvidia.matrices;
                 let machine = Spec { name: "sm_80".into(), matrices, group: nvidia.group, ..spec(32, warps) };
-                let what = || format!("{extents:?}, {warps} warps, {stages} stages, {turned:?}, {terms} terms");
+                let what = || format!("{extents:?}, {warps} warps, {stages} stages, {lies:?}, {terms} terms");
                 agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{}: {e}\n{}", what(), case.program));
             }
         }
@@ -393,9 +405,9 @@ fn threads_run(plan: &crate::schedule::Plan, inputs: &[Array], machine: &Spec) -
     buffers.swap_remove(plan.outputs[0].buffer.as_u32() as usize)
 }
 
-/// Sums of whole numbers that every order of the terms gives: `c = a·b`, each factor with its neighbours along the terms,
-/// or if `turned` along the other axis.
-pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), turned: [bool; 2], terms: u32) -> Case {
+/// Sums of whole numbers that every order of the terms gives: `c = a·b`.
+pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), lies: [Lies; 2], terms: u32) -> Case {
+    let turned = lies.map(|lies| lies != Lies::AlongTerms);
     let mut b = Builder::new("staged");
     b.warps(warps);
     let [x, y] = [0; 2].map(|_| b.buffer(DType::F16, false));
@@ -420,7 +432,10 @@ pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), tu
         let across = axis(&mut b, zero, rows, last as u8);
         let at = match turned[side] {
             true => {
-                let start = b.mul(along, pitch);
+                let one = b.int(DType::I32, 1);
+                let last = b.map(Pointwise::Sub, &[length, one]);
+                let row = if lies[side] == Lies::Backwards { b.map(Pointwise::Sub, &[last, along]) } else { along };
+                let start = b.mul(row, pitch);
                 b.add(start, across)
             }
             false => {

@@ -228,8 +228,8 @@ fn attention_multiplies_what_lies_in_shared_memory() {
 /// Both factors of a product in a loop with stages are copied ahead, and read where they lie.
 #[test]
 fn products_in_stages_copy_both_factors_ahead() {
-    use crate::target::emulated::staged_product;
-    let text = ptx(&staged_product([128, 64, 64], (8, 3), [false, true], 64).program, "sm_90a");
+    use crate::target::emulated::{Lies, staged_product};
+    let text = ptx(&staged_product([128, 64, 64], (8, 3), [Lies::AlongTerms, Lies::Across], 64).program, "sm_90a");
     let count = |what: &str| text.matches(what).count();
     // Of three slots one is being multiplied and one may still be: the third is filled, first ahead of the loop.
     assert_eq!(count("cp.async.cg.shared.global"), 2 * (128 + 64) * 64 * 2 / 16 / 256, "{text}");
