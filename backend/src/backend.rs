@@ -1,10 +1,10 @@
 //! Kiln as a Burn backend: types and device-wide methods.  The operations are in `burn/`.
 
-use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError, GraphUnsupported};
+use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError};
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 
 use crate::device::KilnDevice;
-use crate::record;
+use crate::record::{self, KilnGraph, graph};
 use crate::run::Machine;
 use crate::tensor::KilnTensor;
 
@@ -18,7 +18,7 @@ impl BackendTypes for Kiln {
     type IntTensorPrimitive = KilnTensor;
     type BoolTensorPrimitive = KilnTensor;
     type QuantizedTensorPrimitive = KilnTensor;
-    type GraphPrimitive = GraphUnsupported;
+    type GraphPrimitive = KilnGraph;
 }
 
 impl Backend for Kiln {
@@ -37,6 +37,24 @@ impl Backend for Kiln {
     fn flush(device: &KilnDevice) -> Result<(), ExecutionError> {
         record::flush(device);
         Ok(())
+    }
+
+    fn graph_prepare(device: &KilnDevice) -> Result<(), ExecutionError> {
+        // A capture keeps whatever memory its work gets: there is nothing to make ready.
+        record::flush(device);
+        Ok(())
+    }
+
+    fn graph_start_capture(device: &KilnDevice) -> Result<(), ExecutionError> {
+        graph::start_capture(device)
+    }
+
+    fn graph_stop_capture(device: &KilnDevice) -> Result<KilnGraph, ExecutionError> {
+        graph::stop_capture(device)
+    }
+
+    unsafe fn graph_replay(device: &KilnDevice, graph: &KilnGraph) -> Result<(), ExecutionError> {
+        graph::replay(device, graph)
     }
 
     fn memory_cleanup(device: &KilnDevice) {

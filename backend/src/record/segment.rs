@@ -46,6 +46,8 @@ pub(crate) struct Work {
     pub(crate) fuse: bool,
     /// Whether products stay away from the library.
     pub(crate) strict: bool,
+    /// Slots that hold the seed of random numbers, the next one their start, with how many elements are drawn.
+    pub(crate) draws: Vec<(u32, u64)>,
 }
 
 /// The open segment of a stream.
@@ -68,6 +70,7 @@ pub(crate) struct Segment {
     look_at: u64,
     /// Hash of the names of the last four operations.
     recent: u64,
+    draws: Vec<(u32, u64)>,
 }
 
 impl Segment {
@@ -86,6 +89,7 @@ impl Segment {
             bytes: 0,
             look_at: machine.segment_bytes,
             recent: 0,
+            draws: Vec::new(),
         }
     }
 
@@ -117,6 +121,9 @@ impl Segment {
         self.interned.insert(key, node);
         self.bytes += self.graph.nodes[node].len() * self.graph.dtype(node).bytes() as u64;
         self.operands.push(t.clone());
+        if stream.is_capturing() {
+            t.value.line.get_or_init(|| Some(Arc::default()));
+        }
         node
     }
 
@@ -134,6 +141,7 @@ impl Segment {
             segment: self.number,
             node,
             place: OnceLock::new(),
+            line: OnceLock::new(),
         });
         self.results.push(Arc::clone(&value));
         KilnTensor::first(value)
@@ -178,8 +186,9 @@ impl Segment {
         held > limit
     }
 
-    /// The seed and the number of the first of `count` random elements.
-    pub(super) fn draw(&mut self, count: u64) -> (u64, u64) {
+    /// The seed and the number of the first of `count` random elements, for the slot `key` and the next one.
+    pub(super) fn draw(&mut self, key: u32, count: u64) -> (u64, u64) {
+        self.draws.push((key, count));
         self.machine.random.lock().unwrap_or_else(PoisonError::into_inner).draw(count)
     }
 
@@ -232,6 +241,7 @@ impl Segment {
             ops: self.ops,
             fuse,
             strict,
+            draws: self.draws,
         });
         Some((work, self.operands))
     }

@@ -1,5 +1,6 @@
 //! Tests of recording and running, on every device of this machine.
 
+mod graphs;
 mod late;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use burn_backend::{DType as BurnDType, Shape};
 use kiln_lowering::graph::Node;
 
+use super::line::Line;
 use super::stream::Stream;
 use crate::run::{Failure, Place};
 
@@ -24,6 +25,8 @@ pub(crate) struct Value {
     pub(crate) node: Node,
     /// Set once, by the device's thread.
     pub(crate) place: OnceLock<Result<Place, Failure>>,
+    /// The line that it is in, once a graph reads from that; none for what never gets into one.
+    pub(crate) line: OnceLock<Option<Arc<Line>>>,
 }
 
 impl Value {
@@ -36,7 +39,12 @@ impl Value {
     ) -> Arc<Value> {
         let node = Node::from_u32(0);
         let place = OnceLock::from(place);
-        Arc::new(Value { holders: AtomicU32::new(0), shape, dtype, stream, segment: 0, node, place })
+        let line = OnceLock::new();
+        if stream.is_capturing() {
+            // Data of the capture is part of the graph.
+            let _ = line.set(None);
+        }
+        Arc::new(Value { holders: AtomicU32::new(0), shape, dtype, stream, segment: 0, node, place, line })
     }
 
     /// Whether nobody holds it.

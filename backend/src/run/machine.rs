@@ -17,6 +17,7 @@ use crate::device::KilnDevice;
 use crate::inspect::Segment;
 use crate::knobs;
 use crate::record::Work;
+use crate::record::graph::{Captured, Replay};
 use crate::record::stream::Stream;
 
 /// Segments that may wait for the device.  A user thread that is further ahead waits, which bounds memory.
@@ -33,6 +34,21 @@ pub(crate) enum Message {
     Reach(SyncSender<()>),
     /// Answer when everything before is done, or why it never will be.
     Wait(SyncSender<Result<(), String>>),
+    /// Keep what a stream sends from now on; segments before `first` are none of the graph.
+    Capture {
+        /// The stream.
+        stream: u64,
+        /// Number of the first segment.
+        first: u64,
+    },
+    /// Answer with the graph of what a stream has sent, once that is done.
+    Captured(u64, SyncSender<Result<Captured, ExecutionError>>),
+    /// Keep nothing of what a stream has sent.
+    Abandon(u64),
+    /// Run a graph again.
+    Replay(Box<Replay>),
+    /// Let go of a graph.
+    Forget(u64),
     /// Answer and end.
     Halt(SyncSender<()>),
 }
@@ -174,18 +190,27 @@ impl Machine {
         answer.recv().unwrap_or_else(|_| Err(format!("the thread of device {} has ended", self.device)))
     }
 
+    /// Draws random elements, and gives the seed and the number of the first one for each count.
+    pub(crate) fn draw_all(&self, counts: &[u64]) -> Vec<(u64, u64)> {
+        let mut random = lock(&self.random);
+        counts.iter().map(|&count| random.draw(count)).collect()
+    }
+
     /// Why a value that has its place is nevertheless none, once the device is past the checks that it depends on.
     pub(crate) fn outcome(&self, place: &Place) -> Option<Failure> {
-        let fate = place.fate.as_ref()?;
-        if fate.known().is_none() {
+        let fates = place.fates();
+        if fates.iter().any(|fate| fate.known().is_none()) {
             // A device that has stopped fails all values that wait.
             let _ = self.wait();
         }
-        fate.known().flatten().cloned()
+        fates.iter().find_map(|fate| fate.known().flatten().cloned())
     }
 
     /// Takes over the stream of a thread that ended.
     pub(crate) fn adopt(&self, stream: Arc<Stream>) {
+        if stream.end_capture() {
+            self.send(Message::Abandon(stream.number));
+        }
         lock(&self.orphans).push(stream);
     }
 
@@ -256,8 +281,15 @@ fn serve(machine: &'static Machine, inbox: Receiver<Message>, start: Start) {
     let mut runner = Runner::new(machine, start);
     for message in inbox {
         match message {
-            Message::Run(_) if machine.halted.load(Relaxed) => {}
+            Message::Run(_) | Message::Replay(_) if machine.halted.load(Relaxed) => {}
             Message::Run(work) => runner.run(*work),
+            Message::Capture { stream, first } => runner.capture(stream, first),
+            Message::Captured(stream, reply) => {
+                let _ = reply.send(runner.captured(stream));
+            }
+            Message::Abandon(stream) => runner.abandon(stream),
+            Message::Replay(replay) => runner.replay(*replay),
+            Message::Forget(number) => runner.forget(number),
             Message::Reach(reply) => {
                 let _ = reply.send(());
             }

@@ -7,10 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use burn_backend::Bytes;
 
+use super::fate::{Fate, Renewal};
 use super::heap::{Heap, HostHeap};
 
 /// Alignment of every block, in bytes.
@@ -68,6 +69,8 @@ pub(crate) struct Buffer {
     home: Home,
     /// Whether more than one value has lain here: such a buffer is never given away.
     pub(crate) shared: AtomicBool,
+    /// Graphs that write here.
+    renewals: OnceLock<Mutex<Vec<Arc<Renewal>>>>,
 }
 
 enum Home {
@@ -168,7 +171,7 @@ impl Pool {
         usage.blocks += 1;
         usage.allocations += 1;
         let home = Home::Pool(Arc::clone(self), size);
-        Ok(Arc::new(Buffer { start: block.0, len: size, home, shared: AtomicBool::new(false) }))
+        Ok(Arc::new(Buffer::new(block.0, size, home, false)))
     }
 
     fn exhausted(&self, len: usize, usage: &Usage) -> String {
@@ -208,10 +211,14 @@ impl Drop for Pool {
 }
 
 impl Buffer {
+    fn new(start: NonNull<u8>, len: usize, home: Home, shared: bool) -> Buffer {
+        Buffer { start, len, home, shared: AtomicBool::new(shared), renewals: OnceLock::new() }
+    }
+
     fn nothing() -> Buffer {
         // An aligned address that is never followed.
         let start = NonNull::new(std::ptr::without_provenance_mut(ALIGN)).unwrap_or(NonNull::dangling());
-        Buffer { start, len: 0, home: Home::Nothing, shared: AtomicBool::new(false) }
+        Buffer::new(start, 0, Home::Nothing, false)
     }
 
     /// Somebody's bytes as a buffer, if they are aligned.
@@ -219,7 +226,7 @@ impl Buffer {
         let (address, len) = (bytes.as_ptr(), bytes.len());
         match NonNull::new(address.cast_mut()) {
             Some(start) if len > 0 && (address as usize).is_multiple_of(ALIGN) => {
-                Ok(Arc::new(Buffer { start, len, home: Home::Foreign(bytes), shared: AtomicBool::new(true) }))
+                Ok(Arc::new(Buffer::new(start, len, Home::Foreign(bytes), true)))
             }
             _ => Err(bytes),
         }
@@ -238,6 +245,30 @@ impl Buffer {
     /// Whether it may be written to, once nobody reads it.
     pub(crate) fn is_writable(&self) -> bool {
         !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed)
+    }
+
+    /// Has it never given away.
+    pub(super) fn share(&self) {
+        self.shared.store(true, Relaxed);
+    }
+
+    /// Whether graphs write here.
+    pub(super) fn is_renewed(&self) -> bool {
+        self.renewals.get().is_some()
+    }
+
+    /// What becomes of the last replays that wrote here.
+    pub(super) fn renewals(&self) -> Vec<Arc<Fate>> {
+        let all = |list: &Mutex<Vec<Arc<Renewal>>>| {
+            list.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(|r| r.fate()).collect()
+        };
+        self.renewals.get().map(all).unwrap_or_default()
+    }
+
+    /// Gives it to a graph, which writes here.
+    pub(super) fn renewed_by(&self, renewal: &Arc<Renewal>) {
+        let list = self.renewals.get_or_init(Mutex::default);
+        list.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(renewal));
     }
 
     /// The memory that it is a part of, if the processor cannot reach that by itself.
@@ -289,6 +320,15 @@ impl Buffer {
         // SAFETY: the ranges lie in the buffers; a fresh one has no other reader or writer, and the other one is read only
         // after what writes it was asked for.
         unsafe { heap.copy(self.start, source, other.start.add(first), bytes) }
+    }
+
+    /// Fills the beginning of a buffer with that of another one of the same device, after all work asked for so far.
+    pub(super) fn copy_from(&self, other: &Buffer, bytes: usize) -> Result<(), String> {
+        assert!(bytes <= self.len && bytes <= other.len, "the bytes lie in the buffers");
+        let heap = self.remote().unwrap_or(&HostHeap);
+        // SAFETY: both hold as many bytes; the device's thread alone has the one written to, and asks for what reads it
+        // after this.
+        unsafe { heap.duplicate(self.start, other.start, bytes) }
     }
 
     /// Fills the beginning of a fresh buffer.

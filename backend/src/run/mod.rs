@@ -2,6 +2,7 @@
 
 mod blas;
 mod cache;
+mod capture;
 mod dump;
 mod engine;
 mod execute;
@@ -11,12 +12,15 @@ mod failure;
 mod fate;
 mod flight;
 mod gather;
+mod graph;
 mod heap;
+mod hold;
 mod kernels;
 mod machine;
 mod memory;
 mod place;
 mod plans;
+mod replay;
 mod runner;
 mod sort;
 mod tail;

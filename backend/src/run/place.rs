@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use burn_backend::{BoolStore, Bytes, DType as BurnDType, Shape, TensorData};
 use kiln_lowering::graph::Dims;
 use kiln_lowering::schedule::Layout;
+use smallvec::SmallVec;
 
 use super::fate::Fate;
 use super::memory::{Buffer, Plain, Pool};
@@ -21,6 +22,18 @@ pub(crate) struct Place {
     pub(crate) len: u64,
     /// What the checks of the work that makes it will say, where nobody knows yet.
     pub(crate) fate: Option<Arc<Fate>>,
+}
+
+impl Place {
+    /// Whether graphs write here.
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.buffer.is_renewed()
+    }
+
+    /// What the value depends on: the checks of the work that made it, and replays that have made it anew.
+    pub(crate) fn fates(&self) -> SmallVec<[Arc<Fate>; 2]> {
+        self.fate.iter().cloned().chain(self.buffer.renewals()).collect()
+    }
 }
 
 /// Keeps or copies data that comes in.

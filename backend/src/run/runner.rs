@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use kiln_lowering::graph::{Graph, Node, Op};
 use kiln_lowering::schedule::{InputData, Options, Step};
 
+use super::capture::Capture;
 use super::engine::{Start, Ticket};
 use super::execute::{self, Broken, Outcome};
 use super::explain;
 use super::failure::Failure;
 use super::fate::Fate;
-use super::flight::{Awaited, Flight, Flights};
+use super::flight::{Awaited, Flight, Flights, Source};
+use super::graph::Graphs;
 use super::kernels::{Effort, Kernels};
 use super::machine::Machine;
 use super::place::Place;
@@ -23,16 +25,25 @@ use crate::record::{OpMark, Work};
 
 /// What the device's thread keeps between segments.
 pub(super) struct Runner {
-    machine: &'static Machine,
-    kernels: Kernels,
+    pub(super) machine: &'static Machine,
+    pub(super) kernels: Kernels,
     plans: Plans,
-    flights: Flights,
+    pub(super) flights: Flights,
+    pub(super) captures: Vec<Capture>,
+    pub(super) graphs: Graphs,
 }
 
 impl Runner {
     /// An empty one.
     pub(super) fn new(machine: &'static Machine, start: Start) -> Runner {
-        Runner { machine, kernels: Kernels::new(start()), plans: Plans::default(), flights: Flights::default() }
+        Runner {
+            machine,
+            kernels: Kernels::new(start()),
+            plans: Plans::default(),
+            flights: Flights::default(),
+            captures: Vec::new(),
+            graphs: Graphs::default(),
+        }
     }
 
     /// Waits until everything asked for so far is done, and says what became of it.
@@ -48,11 +59,13 @@ impl Runner {
 
     /// Runs a segment.  Whatever goes wrong ends in the values that depend on it.
     pub(super) fn run(&mut self, mut work: Work) {
+        let watched = self.watch(&work);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.machine.counters.segments.fetch_add(1, Relaxed);
             // That the device has stopped is found again, and said, where this segment begins.
             let _ = self.flights.settle(self.machine, &*self.kernels.engine, false);
             let operands = self.bind(&mut work);
+            self.spare_inputs(&mut work);
             if !work.outputs.is_empty() {
                 self.compute(&mut work, &operands);
             }
@@ -61,6 +74,7 @@ impl Runner {
             let message = message_of(&*panic);
             self.fail(&work, &message);
         }
+        self.watched(work.stream, watched);
     }
 
     fn compute(&mut self, work: &mut Work, operands: &[Option<Place>]) {
@@ -75,7 +89,11 @@ impl Runner {
             }
             Err(panic) => return self.fail(work, &message_of(&*panic)),
         };
-        let outcome = execute::run(self.machine, &*self.kernels.engine, &ready, operands, &work.scalars);
+        let keep = self.capture_of(work.stream).is_some();
+        let mut outcome = execute::run(self.machine, &*self.kernels.engine, &ready, (operands, &work.scalars), keep);
+        if let (Some(held), Some(capture)) = (outcome.held.take(), self.capture_of(work.stream)) {
+            capture.add(work, (&ready, held), operands);
+        }
         self.report(work, &ready, effort);
         if !outcome.nanos.is_empty() {
             explain::run(ready.number, &outcome.nanos);
@@ -119,8 +137,8 @@ impl Runner {
             .operands
             .iter()
             .map(|operand| match operand.value.place.get() {
-                Some(Ok(place)) => match place.fate.as_ref().and_then(|f| f.known().flatten()) {
-                    Some(failure) => Err(failure.clone()),
+                Some(Ok(place)) => match place.fates().iter().find_map(|f| f.known().flatten().cloned()) {
+                    Some(failure) => Err(failure),
                     None => Ok(place.clone()),
                 },
                 Some(Err(failure)) => Err(failure.clone()),
@@ -186,11 +204,13 @@ impl Runner {
             return open.into_iter().for_each(|(_, ticket)| _ = self.kernels.engine.verdict(ticket));
         };
         let waiting = |place: &Option<Place>| {
-            let fate = place.as_ref().and_then(|p| p.fate.as_ref())?;
-            fate.known().is_none().then(|| Arc::clone(fate))
+            place.iter().flat_map(Place::fates).filter(|fate| fate.known().is_none()).collect::<Vec<_>>()
         };
-        let parents: Vec<(usize, Arc<Fate>)> =
-            operands.iter().enumerate().filter_map(|(n, place)| Some((n, waiting(place)?))).collect();
+        let parents: Vec<(usize, Arc<Fate>)> = operands
+            .iter()
+            .enumerate()
+            .flat_map(|(n, place)| waiting(place).into_iter().map(move |fate| (n, fate)))
+            .collect();
         if open.is_empty() && parents.is_empty() {
             return;
         }
@@ -202,11 +222,11 @@ impl Runner {
             if !parents.is_empty() || open.iter().any(|(step, _)| sources.checks.contains(*step)) {
                 let fate = Arc::new(Fate::default());
                 place.fate = Some(Arc::clone(&fate));
-                awaited.push(Awaited { output, fate, parents });
+                awaited.push(Awaited { output: Some(output), fate, parents });
             }
         }
-        let (graph, ops) = (std::mem::take(&mut work.graph), std::mem::take(&mut work.ops));
-        self.flights.push(Flight { mark, stream: work.stream, graph, ops, ready, open, awaited });
+        let source = Rc::new(Source { graph: std::mem::take(&mut work.graph), ops: std::mem::take(&mut work.ops) });
+        self.flights.push(Flight { mark, stream: work.stream, source, ready, open, awaited });
     }
 
     fn failure(&self, work: &Work, message: String) -> Failure {
@@ -262,6 +282,7 @@ fn single(work: &Work, index: usize) -> Work {
         ops: work.ops.clone(),
         fuse: work.fuse,
         strict: work.strict,
+        draws: work.draws.clone(),
     }
 }
 

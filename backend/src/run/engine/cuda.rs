@@ -136,6 +136,11 @@ impl Heap for DeviceHeap {
         Ok(true)
     }
 
+    unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.duplicate(address(start), address(from), bytes) }.map_err(text)
+    }
+
     fn size(&self) -> Option<u64> {
         Some(self.0.facts().memory)
     }
@@ -230,6 +235,10 @@ impl Engine for Cuda {
 
     fn gathers(&self) -> bool {
         true
+    }
+
+    fn expect(&self) -> Memory {
+        replay::expect()
     }
 
     unsafe fn submit(&self, asked: &[Asked<'_>], words: &[u64], memory: Option<&mut Memory>) -> Submitted {

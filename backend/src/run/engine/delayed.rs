@@ -162,6 +162,15 @@ impl Heap for Remote {
         Ok(true)
     }
 
+    unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
+        let (to, from) = (Address::of(start), Address::of(from));
+        self.queue.ask(move || {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::copy_nonoverlapping(from.start(), to.start(), bytes) };
+            true
+        })
+    }
+
     fn size(&self) -> Option<u64> {
         Some(self.size as u64)
     }

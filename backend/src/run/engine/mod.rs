@@ -142,6 +142,11 @@ pub(super) trait Engine: Send + Sync {
         false
     }
 
+    /// Memory for work that will come again for certain.
+    fn expect(&self) -> Memory {
+        None
+    }
+
     /// Asks for work as a whole.  `memory` is that of the plan, for what makes it faster when it comes again; there is
     /// none where the work is only a part of the plan's.
     ///
