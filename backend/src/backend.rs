@@ -1,10 +1,11 @@
 //! Kiln as a Burn backend: types and device-wide methods.  The operations are in `burn/`.
 
 use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError};
+use burn_backend::{ProfileDuration, ProfileOptions, ProfileToken, profile_with_tokens};
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 
 use crate::device::KilnDevice;
-use crate::record::{self, KilnGraph, graph};
+use crate::record::{self, KilnGraph, graph, profile};
 use crate::run::Machine;
 use crate::tensor::KilnTensor;
 
@@ -37,6 +38,30 @@ impl Backend for Kiln {
     fn flush(device: &KilnDevice) -> Result<(), ExecutionError> {
         record::flush(device);
         Ok(())
+    }
+
+    fn profile<O: Send + 'static>(
+        device: &KilnDevice,
+        options: ProfileOptions,
+        func: impl FnOnce() -> O + Send,
+    ) -> Result<(O, ProfileDuration), ExecutionError> {
+        profile_with_tokens::<Kiln, O>(device, options, func)
+    }
+
+    fn profile_start(device: &KilnDevice) -> Result<Option<ProfileToken>, ExecutionError> {
+        Ok(Some(profile::start(device)))
+    }
+
+    fn profile_end(
+        device: &KilnDevice,
+        token: ProfileToken,
+        options: ProfileOptions,
+    ) -> Result<ProfileDuration, ExecutionError> {
+        profile::end(device, token, options)
+    }
+
+    fn profile_abandon(device: &KilnDevice, token: ProfileToken) {
+        profile::abandon(device, token);
     }
 
     fn graph_prepare(device: &KilnDevice) -> Result<(), ExecutionError> {

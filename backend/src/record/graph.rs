@@ -17,7 +17,7 @@ use crate::device::KilnDevice;
 use crate::run::{Machine, Message};
 
 /// Why nothing is read while a graph is captured.
-const READS: &str = "a tensor cannot be read while this thread captures a graph on its device";
+const READS: &str = "a tensor cannot be read while this thread captures a graph on its device; the capture has ended";
 
 /// Work that was captured between [`graph_start_capture`](burn_backend::Backend::graph_start_capture) and
 /// [`graph_stop_capture`](burn_backend::Backend::graph_stop_capture), to be run again on the same memory.
@@ -84,9 +84,14 @@ fn error(reason: impl Into<String>) -> ExecutionError {
     ExecutionError::with_context(reason.into())
 }
 
-/// That this thread may read what lies on a device.
+/// That this thread may read what lies on a device.  A capture ends here: work that depends on what the program has seen
+/// cannot be replayed, and whoever goes on without the value finds a thread that works.
 pub(super) fn may_read(machine: &'static Machine) -> Result<(), ExecutionError> {
-    if stream::captures(machine) { Err(error(READS)) } else { Ok(()) }
+    let Some(stream) = stream::capturing(machine) else { return Ok(()) };
+    stream.submit();
+    stream.end_capture();
+    machine.send(Message::Abandon(stream.number));
+    Err(error(READS))
 }
 
 /// Captures what this thread records from now on.
@@ -108,11 +113,11 @@ pub fn start_capture(device: &KilnDevice) -> Result<(), ExecutionError> {
 ///
 /// # Errors
 ///
-/// If nothing is being captured, or some of the work has failed.
+/// If nothing is being captured, a read has ended the capture, or some of the work has failed.
 pub fn stop_capture(device: &KilnDevice) -> Result<KilnGraph, ExecutionError> {
     let stream = stream::of(device);
     if !stream.is_capturing() {
-        return Err(error(format!("this thread captures no graph on {device}")));
+        return Err(error(format!("this thread captures no graph on {device}, or has read in between")));
     }
     stream.submit();
     stream.end_capture();
@@ -124,16 +129,6 @@ pub fn stop_capture(device: &KilnDevice) -> Result<KilnGraph, ExecutionError> {
     let Captured { number, inputs, draws } = captured;
     let seen = Mutex::new(vec![0; inputs.len()]);
     Ok(KilnGraph(Arc::new(Handle { machine, number, inputs, seen, draws })))
-}
-
-/// Ends a capture of this thread that cannot go on, if there is one.
-pub(super) fn abandon(device: &KilnDevice) {
-    let stream = stream::of(device);
-    if stream.is_capturing() {
-        stream.submit();
-        stream.end_capture();
-        stream.machine.send(Message::Abandon(stream.number));
-    }
 }
 
 /// Has a graph run again, after everything that this thread has recorded.

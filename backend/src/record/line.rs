@@ -64,6 +64,18 @@ impl Line {
         }
     }
 
+    /// What a test says of the first value in the place of `start` that it knows.
+    pub(crate) fn heir<T>(&self, start: &Arc<Value>, test: impl Fn(&Arc<Value>) -> Option<T>) -> Option<T> {
+        let (state, start) = (self.lock(), Arc::downgrade(start));
+        let mut now = &start;
+        loop {
+            now = &state.steps.iter().rev().find(|step| is(&step.from, now))?.to;
+            if let Some(found) = now.upgrade().and_then(|value| test(&value)) {
+                return Some(found);
+            }
+        }
+    }
+
     /// Whether a value may have been changed in place.
     pub(crate) fn leaves(&self, value: &Arc<Value>) -> bool {
         let value = Arc::downgrade(value);

@@ -6,6 +6,7 @@
 
 pub(crate) mod graph;
 pub(crate) mod line;
+pub(crate) mod profile;
 mod segment;
 pub(crate) mod stream;
 mod tape;
@@ -160,10 +161,7 @@ pub fn transfer(op: &'static str, t: KilnTensor, device: &KilnDevice) -> KilnTen
 pub fn host_value(op: &'static str, t: &KilnTensor) -> TensorData {
     match into_data(t.clone()) {
         Ok(data) => data,
-        Err(error) => {
-            graph::abandon(&t.device());
-            panic!("`{op}` needs its operand's value: {error}")
-        }
+        Err(error) => panic!("`{op}` needs its operand's value: {error}"),
     }
 }
 

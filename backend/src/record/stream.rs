@@ -66,10 +66,10 @@ pub(crate) fn of(device: &KilnDevice) -> Arc<Stream> {
     .unwrap_or_else(|_| Stream::new(Machine::of(&device)))
 }
 
-/// Whether this thread captures a graph on a device.
-pub(super) fn captures(machine: &'static Machine) -> bool {
-    let own = |own: &Own| own.0.borrow().iter().any(|s| std::ptr::eq(s.machine, machine) && s.is_capturing());
-    OWN.try_with(own).unwrap_or_default()
+/// This thread's stream on a device, if it captures a graph there.
+pub(super) fn capturing(machine: &'static Machine) -> Option<Arc<Stream>> {
+    let captures = |s: &&Arc<Stream>| std::ptr::eq(s.machine, machine) && s.is_capturing();
+    OWN.try_with(|own| own.0.borrow().iter().find(captures).map(Arc::clone)).ok().flatten()
 }
 
 /// Runs `f` with fusing switched on or off for what this thread records.

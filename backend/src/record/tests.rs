@@ -2,6 +2,7 @@
 
 mod graphs;
 mod late;
+mod profile;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

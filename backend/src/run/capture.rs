@@ -16,6 +16,7 @@ use super::memory::Buffer;
 use super::place::Place;
 use super::plans::Ready;
 use super::runner::Runner;
+use super::stay::Copy;
 use crate::record::graph::Captured;
 use crate::record::line::Line;
 use crate::record::value::Value;
@@ -44,6 +45,8 @@ pub(super) struct Kept {
     pub(super) bound: Vec<Option<Arc<Buffer>>>,
     /// Buffers that are inputs of the capture, with their numbers.
     pub(super) inputs: Vec<(Buf, usize)>,
+    /// What is done after it.
+    pub(super) copies: Vec<Copy>,
     /// Slots of its draws, in the order of the capture's.
     pub(super) draws: Vec<u32>,
 }
@@ -72,7 +75,12 @@ impl Capture {
     }
 
     /// Keeps a plan that has run.
-    pub(super) fn add(&mut self, work: &Work, (ready, held): (&Rc<Ready>, Hold), operands: &[Option<Place>]) {
+    pub(super) fn add(
+        &mut self,
+        work: &Work,
+        (ready, held, copies): (&Rc<Ready>, Hold, Vec<Copy>),
+        operands: &[Option<Place>],
+    ) {
         let mut inputs = Vec::new();
         for (buf, data) in &ready.plan.buffers {
             let number = data.input.map(|number| number as usize);
@@ -90,6 +98,7 @@ impl Capture {
             scalars: work.scalars.clone(),
             bound: held.bound(),
             inputs,
+            copies,
             draws: work.draws.iter().map(|(slot, _)| *slot).collect(),
         });
     }

@@ -37,6 +37,8 @@ pub(super) struct Outcome {
     pub(super) nanos: Vec<(usize, u64)>,
     /// The memory of the plan's buffers, if it was to be kept.
     pub(super) held: Option<Hold>,
+    /// Values that lie elsewhere than their outputs, by their number among the wanted ones.
+    pub(super) stayed: Vec<(usize, Place)>,
 }
 
 /// A buffer during a run.
@@ -345,6 +347,7 @@ impl<'a> Run<'a> {
             open: Vec::new(),
             nanos: Vec::new(),
             held: None,
+            stayed: Vec::new(),
         }
     }
 
@@ -373,7 +376,7 @@ impl<'a> Run<'a> {
         }
         let mut held = self.hold;
         held.iter_mut().for_each(|hold| hold.keep(self.slots.drain(..).filter_map(|slot| slot.memory)));
-        Outcome { outputs, failures: self.failures, open: self.open, nanos, held }
+        Outcome { outputs, failures: self.failures, open: self.open, nanos, held, stayed: Vec::new() }
     }
 }
 

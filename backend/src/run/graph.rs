@@ -2,14 +2,16 @@
 
 use std::sync::{Arc, Weak};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::capture::{Capture, Input, Kept};
 use super::engine::Memory;
 use super::failure::Failure;
 use super::fate::{Fate, Renewal, written};
 use super::machine::Machine;
-use super::place::{Place, gather_bytes};
+use super::memory::Buffer;
+use super::place::Place;
+use super::stay::bring;
 use crate::record::graph::{Captured, Replay};
 use crate::record::value::Value;
 
@@ -76,16 +78,11 @@ impl Graph {
     pub(super) fn new(capture: Capture) -> Result<Graph, String> {
         let Capture { plans, mut inputs, draws, .. } = capture;
         let renewal = Arc::<Renewal>::default();
-        let mut renewed: Vec<*mut u8> = Vec::new();
+        let mut renewed: FxHashSet<*mut u8> = FxHashSet::default();
         for kept in &plans {
-            let plan = &kept.ready.plan;
-            for memory in kept.bound.iter().flatten() {
-                memory.share();
-            }
-            for buf in plan.steps.iter().flat_map(|step| written(plan, step)) {
-                let memory = kept.bound[buf.as_u32() as usize].as_ref();
-                if let Some(memory) = memory.filter(|m| !renewed.contains(&m.address())) {
-                    renewed.push(memory.address());
+            kept.bound.iter().flatten().for_each(|memory| memory.pin());
+            for memory in kept.written() {
+                if renewed.insert(memory.address()) {
                     memory.renewed_by(&renewal);
                 }
             }
@@ -163,7 +160,7 @@ impl Graph {
         let input = &mut self.inputs[at];
         input.fills()?;
         let memory = machine.pool.allocate(input.bytes())?;
-        memory.share();
+        memory.pin();
         for kept in &mut self.plans {
             for (buf, _) in kept.inputs.iter().filter(|(_, number)| *number == at) {
                 kept.bound[buf.as_u32() as usize] = Some(Arc::clone(&memory));
@@ -204,9 +201,17 @@ impl Input {
     /// Copies a value to where the graph looks for it.
     fn take(&self, from: &Place) -> Result<(), String> {
         self.fills()?;
-        match from.layout.is_contiguous(&self.dims) {
-            true => self.memory.copy_from(&from.buffer, self.bytes()),
-            false => self.memory.fill_from(&gather_bytes(from, self.width, &self.dims)?),
-        }
+        let (buffer, layout) = (Arc::clone(&self.memory), self.layout.clone());
+        bring(from, &Place { buffer, layout, len: self.bytes() as u64, fate: None }, &self.dims, self.width)
+    }
+}
+
+impl Kept {
+    /// Memory that it writes.
+    fn written(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+        let plan = &self.ready.plan;
+        let bufs = plan.steps.iter().flat_map(|step| written(plan, step));
+        let memory = bufs.filter_map(|buf| self.bound[buf.as_u32() as usize].as_ref());
+        memory.chain(self.copies.iter().map(|copy| &copy.to.buffer))
     }
 }

@@ -12,6 +12,7 @@ use super::exit;
 use super::failure::Failure;
 use super::memory::Pool;
 use super::place::Place;
+use super::profile::Watch;
 use super::runner::Runner;
 use crate::device::KilnDevice;
 use crate::inspect::Segment;
@@ -49,6 +50,8 @@ pub(crate) enum Message {
     Replay(Box<Replay>),
     /// Let go of a graph.
     Forget(u64),
+    /// Open or close a window of time.
+    Watch(Watch),
     /// Answer and end.
     Halt(SyncSender<()>),
 }
@@ -87,6 +90,24 @@ impl Generator {
     }
 }
 
+/// Names of windows that programs have opened and not closed.
+#[derive(Default)]
+pub(crate) struct OpenWindows(Mutex<Vec<u64>>);
+
+impl OpenWindows {
+    /// Adds one.
+    pub(crate) fn open(&self, id: u64) {
+        lock(&self.0).push(id);
+    }
+
+    /// Takes one out; whether it was there.
+    pub(crate) fn close(&self, id: u64) -> bool {
+        let mut open = lock(&self.0);
+        let at = open.iter().position(|o| *o == id);
+        at.map(|at| open.swap_remove(at)).is_some()
+    }
+}
+
 /// Devices in use.
 static MACHINES: Mutex<Vec<&'static Machine>> = Mutex::new(Vec::new());
 
@@ -96,6 +117,7 @@ pub(crate) struct Machine {
     pub(crate) pool: Arc<Pool>,
     pub(crate) random: Mutex<Generator>,
     pub(crate) counters: Counters,
+    pub(crate) windows: OpenWindows,
     /// Bytes of operands that recorded work may hold.
     pub(crate) segment_bytes: u64,
     /// Set at the end of the process: what is still in the queue is left undone.
@@ -136,6 +158,7 @@ impl Machine {
             pool: Pool::of(heap, knobs.memory_limit),
             random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),
+            windows: OpenWindows::default(),
             halted: AtomicBool::new(false),
             queue,
             failures: Mutex::new(Vec::new()),
@@ -290,6 +313,7 @@ fn serve(machine: &'static Machine, inbox: Receiver<Message>, start: Start) {
             Message::Abandon(stream) => runner.abandon(stream),
             Message::Replay(replay) => runner.replay(*replay),
             Message::Forget(number) => runner.forget(number),
+            Message::Watch(watch) => runner.watch_time(watch),
             Message::Reach(reply) => {
                 let _ = reply.send(());
             }

@@ -69,6 +69,8 @@ pub(crate) struct Buffer {
     home: Home,
     /// Whether more than one value has lain here: such a buffer is never given away.
     pub(crate) shared: AtomicBool,
+    /// Whether a graph names it: then it is never given away either.
+    pinned: AtomicBool,
     /// Graphs that write here.
     renewals: OnceLock<Mutex<Vec<Arc<Renewal>>>>,
 }
@@ -212,7 +214,8 @@ impl Drop for Pool {
 
 impl Buffer {
     fn new(start: NonNull<u8>, len: usize, home: Home, shared: bool) -> Buffer {
-        Buffer { start, len, home, shared: AtomicBool::new(shared), renewals: OnceLock::new() }
+        let (pinned, renewals) = (AtomicBool::new(false), OnceLock::new());
+        Buffer { start, len, home, shared: AtomicBool::new(shared), pinned, renewals }
     }
 
     fn nothing() -> Buffer {
@@ -244,12 +247,12 @@ impl Buffer {
 
     /// Whether it may be written to, once nobody reads it.
     pub(crate) fn is_writable(&self) -> bool {
-        !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed)
+        !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed) && !self.pinned.load(Relaxed)
     }
 
-    /// Has it never given away.
-    pub(super) fn share(&self) {
-        self.shared.store(true, Relaxed);
+    /// Has it named by a graph from now on.
+    pub(super) fn pin(&self) {
+        self.pinned.store(true, Relaxed);
     }
 
     /// Whether graphs write here.

@@ -20,9 +20,11 @@ mod machine;
 mod memory;
 mod place;
 mod plans;
+mod profile;
 mod replay;
 mod runner;
 mod sort;
+mod stay;
 mod tail;
 mod warn;
 
@@ -33,4 +35,5 @@ pub(crate) use failure::Failure;
 pub(crate) use machine::{Machine, Message};
 pub use memory::Usage;
 pub(crate) use place::{Place, move_place, place_bytes, read_place};
+pub(crate) use profile::Watch;
 pub(crate) use warn::warn;

@@ -30,6 +30,11 @@ impl Place {
         self.buffer.is_renewed()
     }
 
+    /// The same, depending on what another one depends on.
+    pub(super) fn with_fate(self, other: &Place) -> Place {
+        Place { fate: other.fate.clone(), ..self }
+    }
+
     /// What the value depends on: the checks of the work that made it, and replays that have made it anew.
     pub(crate) fn fates(&self) -> SmallVec<[Arc<Fate>; 2]> {
         self.fate.iter().cloned().chain(self.buffer.renewals()).collect()

@@ -18,6 +18,7 @@ use super::graph::{Graph, Stale};
 use super::machine::{Counters, Machine};
 use super::memory::Buffer;
 use super::runner::{Runner, describe, message_of, rows};
+use super::stay::Copy;
 use crate::record::graph::Replay;
 
 /// A step that failed, with the number of its plan.
@@ -54,7 +55,9 @@ impl Runner {
                 return graph.fail(machine.failure(replay.stream, format!("the replay of a graph: {why}")));
             }
         };
+        let clock = self.windows.clock(replay.stream);
         let ran = catch_unwind(AssertUnwindSafe(|| run(machine, engine, graph)));
+        self.windows.add(replay.stream, clock);
         let ran = ran.unwrap_or_else(|panic| Err((0, Broken { step: usize::MAX, message: message_of(&*panic) })));
         match ran {
             Ok(open) => self.expect(&replay, open, parents),
@@ -125,6 +128,11 @@ fn run(machine: &Machine, engine: &dyn Engine, graph: &mut Graph) -> Result<Open
         while let Some(step) = kept.ready.plan.steps.get(number) {
             let ran = again.step((plan, number), kept, step);
             number += ran.map_err(|message| (plan, Broken { step: number, message }))?;
+        }
+        if !kept.copies.is_empty() {
+            again.submit()?;
+            let copied = kept.copies.iter().try_for_each(Copy::run);
+            copied.map_err(|message| (plan, Broken { step: usize::MAX, message }))?;
         }
     }
     again.submit()?;

@@ -20,6 +20,8 @@ use super::kernels::{Effort, Kernels};
 use super::machine::Machine;
 use super::place::Place;
 use super::plans::{Plans, Ready};
+use super::profile::Windows;
+use super::stay::stay;
 use crate::inspect::Segment;
 use crate::record::{OpMark, Work};
 
@@ -31,6 +33,7 @@ pub(super) struct Runner {
     pub(super) flights: Flights,
     pub(super) captures: Vec<Capture>,
     pub(super) graphs: Graphs,
+    pub(super) windows: Windows,
 }
 
 impl Runner {
@@ -43,6 +46,7 @@ impl Runner {
             flights: Flights::default(),
             captures: Vec::new(),
             graphs: Graphs::default(),
+            windows: Windows::default(),
         }
     }
 
@@ -89,10 +93,13 @@ impl Runner {
             }
             Err(panic) => return self.fail(work, &message_of(&*panic)),
         };
+        let clock = self.windows.clock(work.stream);
         let keep = self.capture_of(work.stream).is_some();
         let mut outcome = execute::run(self.machine, &*self.kernels.engine, &ready, (operands, &work.scalars), keep);
+        self.windows.add(work.stream, clock);
+        let copies = stay(work, operands, &mut outcome);
         if let (Some(held), Some(capture)) = (outcome.held.take(), self.capture_of(work.stream)) {
-            capture.add(work, (&ready, held), operands);
+            capture.add(work, (&ready, held, copies), operands);
         }
         self.report(work, &ready, effort);
         if !outcome.nanos.is_empty() {
@@ -159,7 +166,7 @@ impl Runner {
 
     /// Gives every wanted value its place or its failure.
     fn publish(&mut self, work: &mut Work, ready: Rc<Ready>, outcome: Outcome, operands: &[Option<Place>]) {
-        let Outcome { mut outputs, failures, open, .. } = outcome;
+        let Outcome { mut outputs, failures, open, stayed, .. } = outcome;
         // An operation that changes nothing gives a value of its own for the same node.
         let mut values = vec![0; outputs.len()];
         work.outputs.iter().for_each(|(index, _)| values[*index] += 1);
@@ -182,9 +189,10 @@ impl Runner {
             })
             .collect();
         self.follow(work, ready, &mut outputs, open, operands);
-        for (index, value) in &work.outputs {
+        for (number, (index, value)) in work.outputs.iter().enumerate() {
+            let stayed = stayed.iter().find(|(stayed, _)| *stayed == number);
             let _ = value.place.set(match &outputs[*index] {
-                Ok(place) => Ok(place.clone()),
+                Ok(place) => Ok(stayed.map_or(place, |(_, stayed)| stayed).clone().with_fate(place)),
                 Err(cause) => Err(failures[*cause].clone()),
             });
         }

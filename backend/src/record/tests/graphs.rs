@@ -109,7 +109,41 @@ fn state_goes_on() {
             }
             put(&mut state, &[7.0; 6]);
             replay(&device, &graph);
+            assert_eq!(floats(state.clone()), [8.0; 6], "{device} {twice}");
             assert_eq!(floats(step.clone()), [1.0; 6], "{device}");
+        }
+    }
+}
+
+/// What is changed in place where a graph writes stays there, by other graphs too.
+#[test]
+fn graphs_share_a_state() {
+    for device in DEVICES {
+        let mut state = tensor(device, &[1.0, 2.0]);
+        let change = |state: &mut KilnTensor, k: f64| {
+            let old = std::mem::replace(state, tensor(device, &[]));
+            *state = Kiln::float_add_scalar(old, k.into());
+        };
+        change(&mut state, 1.0);
+        let (one, ()) = capture(&device, || change(&mut state, 1.0));
+        let (ten, ()) = capture(&device, || change(&mut state, 10.0));
+        let (shifted, half) = capture(&device, || Kiln::float_add_scalar(state.clone(), 0.5.into()));
+        let mut wanted = [13.0, 14.0];
+        assert_eq!(floats(state.clone()), wanted, "{device}");
+        for round in 0..9 {
+            match round % 3 {
+                0 => replay(&device, &ten),
+                1 => replay(&device, &one),
+                _ => put(&mut state, &[round as f32, -1.0]),
+            }
+            wanted = match round % 3 {
+                0 => wanted.map(|v| v + 10.0),
+                1 => wanted.map(|v| v + 1.0),
+                _ => [round as f32, -1.0],
+            };
+            assert_eq!(floats(state.clone()), wanted, "{device} {round}");
+            replay(&device, &shifted);
+            assert_eq!(floats(half.clone()), wanted.map(|v| v + 0.5), "{device} {round}");
         }
     }
 }
@@ -232,14 +266,21 @@ fn what_can_not_be_captured_is_one_clear_sentence() {
         let y = add(&x, &x);
         let read = into_data(y.clone()).expect_err("nothing is read").to_string();
         assert!(read.contains("cannot be read while this thread captures a graph"), "{read}");
-        assert!(sync(&device).is_err());
+        assert!(Kiln::graph_stop_capture(&device).is_err(), "the read has ended the capture");
+        assert_eq!(floats(y), [2.0, 4.0]);
+        for refused in [
+            |device: &KilnDevice| sync(device).is_err(),
+            |device: &KilnDevice| {
+                catch_unwind(AssertUnwindSafe(|| host_value("mask_select", &tensor(*device, &[1.0])))).is_err()
+            },
+        ] {
+            Kiln::graph_start_capture(&device).expect("the last one has ended");
+            assert!(refused(&device));
+            assert!(Kiln::graph_stop_capture(&device).is_err());
+        }
+        Kiln::graph_start_capture(&device).expect("the last one has ended");
         assert!(try_replay(&device, &graph).is_err());
         Kiln::graph_stop_capture(&device).expect("nothing has failed");
-        assert_eq!(floats(y), [2.0, 4.0]);
-        // An operation that can't go on without a value ends the capture.
-        Kiln::graph_start_capture(&device).expect("the last one has ended");
-        assert!(catch_unwind(AssertUnwindSafe(|| host_value("mask_select", &x))).is_err());
-        assert!(Kiln::graph_stop_capture(&device).is_err());
         assert_eq!(floats(x.clone()), [1.0, 2.0]);
         // Work that fails makes no graph.
         Kiln::graph_start_capture(&device).expect("the last one has ended");

@@ -5,6 +5,7 @@ mod replay;
 use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, Once, OnceLock};
+use std::time::Duration;
 
 use kiln_lowering::pipeline::See;
 use kiln_lowering::schedule::{Gemm, Grain, Sort};
@@ -17,7 +18,7 @@ use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::{Buffer, Pool, Size};
 use super::super::{sort, warn};
-use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Start, Ticket};
+use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Stamp, Start, Ticket};
 use crate::knobs::{self, Numerics};
 
 /// Products of at least this many multiplications go to the library: below it a launch costs more than the product, and
@@ -166,6 +167,13 @@ impl Kernel for Loaded {
     }
 }
 
+impl Stamp for driver::Stamp {
+    fn since(&self, earlier: &dyn Stamp) -> Result<Duration, String> {
+        let earlier: &dyn Any = earlier;
+        self.since(earlier.downcast_ref().ok_or("another machine's time")?).map_err(text)
+    }
+}
+
 impl Engine for Cuda {
     fn spec(&self) -> Option<&Spec> {
         Some(&self.spec)
@@ -246,6 +254,10 @@ impl Engine for Cuda {
         let whole = memory.and_then(|memory| unsafe { replay::submit(&self.device, asked, words, memory) });
         // SAFETY: as above.
         whole.unwrap_or_else(|| unsafe { ask_each(self, asked, words) })
+    }
+
+    fn stamp(&self) -> Result<Option<Box<dyn Stamp>>, String> {
+        Ok(Some(Box::new(driver::Stamp::new(&self.device).map_err(text)?)))
     }
 
     fn mark(&self) -> Result<Option<Mark>, String> {
