@@ -51,7 +51,8 @@ impl Line {
         }
     }
 
-    /// The value that counts in the place of `start`, unless that still does or there is none any more.
+    /// The value that counts in the place of `start`, unless that still does or there is none any more; once what was
+    /// recorded is handed over.
     pub(crate) fn latest(&self, start: &Weak<Value>) -> Option<Arc<Value>> {
         let state = self.lock();
         let mut now = start;
@@ -116,5 +117,47 @@ pub(super) fn follow(stream: &Arc<Stream>, open: u64, inputs: &[&KilnTensor], ma
             let _ = made.value.line.set(Some(Arc::clone(line)));
             return line.step(&t.value, &made.value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_backend::{Backend, Scalar, TensorData, ops::FloatTensorOps};
+
+    use super::*;
+    use crate::{Kiln, KilnDevice, record};
+
+    fn more(x: KilnTensor) -> KilnTensor {
+        Kiln::float_add_scalar(x, Scalar::Float(1.0))
+    }
+
+    /// A value that is held beside its result counts; one that is gone is passed over, and the line stays short.
+    #[test]
+    fn a_line_follows_what_is_changed_in_place() {
+        let device = KilnDevice::Cpu;
+        let mut x = record::from_data(TensorData::from([1.0f32, 2.0]), &device);
+        Kiln::graph_start_capture(&device).expect("nothing is being captured");
+        let _y = more(x.clone());
+        let graph = Kiln::graph_stop_capture(&device).expect("nothing has failed");
+        let start = Arc::downgrade(&x.value);
+        let Some(Some(line)) = x.value.line.get().cloned() else { panic!("the graph reads it") };
+        let beside = more(x.clone());
+        assert!(line.latest(&start).is_none() && beside.value.line.get().is_none());
+        for _ in 0..500 {
+            x = more(x);
+            record::flush(&device);
+            x = more(more(x));
+            // An open segment holds what it reads.
+            record::flush(&device);
+            assert!(line.latest(&start).is_some_and(|latest| Arc::ptr_eq(&latest, &x.value)));
+        }
+        record::sync(&device).expect("nothing has failed");
+        x = more(x);
+        assert!(line.lock().steps.len() < 20, "{} steps", line.lock().steps.len());
+        drop(x);
+        record::flush(&device);
+        assert!(line.latest(&start).is_none());
+        drop(graph);
+        assert!(line.lock().starts.is_empty());
     }
 }

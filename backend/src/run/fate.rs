@@ -34,6 +34,11 @@ impl Renewal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether the last replay is known to have gone well.
+    pub(super) fn is_well(&self) -> bool {
+        self.fate().is_none_or(|fate| matches!(fate.known(), Some(None)))
+    }
+
     /// Takes the place of the one before.
     pub(super) fn renew(&self, fate: Option<Arc<Fate>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = fate;

@@ -26,6 +26,8 @@ pub(super) struct Graphs {
 pub(super) struct Graph {
     pub(super) plans: Vec<Kept>,
     inputs: Vec<Input>,
+    /// All memory that it names, by address.
+    memory: FxHashMap<*mut u8, Arc<Buffer>>,
     /// Elements of each draw of random numbers.
     draws: Vec<u64>,
     /// What the engine remembers of each part that is asked for as a whole.
@@ -78,22 +80,25 @@ impl Graph {
     pub(super) fn new(capture: Capture) -> Result<Graph, String> {
         let Capture { plans, mut inputs, draws, .. } = capture;
         let renewal = Arc::<Renewal>::default();
-        let mut renewed: FxHashSet<*mut u8> = FxHashSet::default();
-        for kept in &plans {
-            kept.bound.iter().flatten().for_each(|memory| memory.pin());
-            for memory in kept.written() {
-                if renewed.insert(memory.address()) {
-                    memory.renewed_by(&renewal);
-                }
-            }
-        }
+        let written: FxHashSet<*mut u8> = plans.iter().flat_map(Kept::written).map(|m| m.address()).collect();
         for input in &mut inputs {
-            input.own = renewed.contains(&input.memory.address());
+            input.own = written.contains(&input.memory.address());
             if input.own && input.line.latest(&input.holds).is_some() {
                 input.fills()?;
             }
         }
-        Ok(Graph { plans, inputs, draws, parts: Vec::new(), renewal })
+        let mut memory: FxHashMap<*mut u8, Arc<Buffer>> = FxHashMap::default();
+        for kept in &plans {
+            let named = kept.bound.iter().flatten().chain(kept.copies.iter().map(|copy| &copy.to.buffer));
+            memory.extend(named.map(|m| (m.address(), Arc::clone(m))));
+        }
+        for (address, memory) in &memory {
+            memory.pin();
+            if written.contains(address) {
+                memory.renewed_by(&renewal);
+            }
+        }
+        Ok(Graph { plans, inputs, memory, draws, parts: Vec::new(), renewal })
     }
 
     /// Brings inputs and numbers up to date; gives what is not yet known of the values that it reads.
@@ -161,14 +166,31 @@ impl Graph {
         input.fills()?;
         let memory = machine.pool.allocate(input.bytes())?;
         memory.pin();
+        self.memory.insert(memory.address(), Arc::clone(&memory));
         for kept in &mut self.plans {
             for (buf, _) in kept.inputs.iter().filter(|(_, number)| *number == at) {
                 kept.bound[buf.as_u32() as usize] = Some(Arc::clone(&memory));
             }
         }
-        input.memory = memory;
         input.own = true;
+        let old = std::mem::replace(&mut input.memory, memory);
+        let is_named = self.plans.iter().any(|kept| kept.bound.iter().flatten().any(|m| Arc::ptr_eq(m, &old)));
+        if !is_named && self.memory.remove(&old.address()).is_some() {
+            old.unpin();
+        }
         Ok(())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        for memory in self.memory.values() {
+            memory.unpin();
+            // What failed stays so.
+            if self.renewal.is_well() {
+                memory.left_by(&self.renewal);
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use burn_backend::Bytes;
@@ -69,8 +69,8 @@ pub(crate) struct Buffer {
     home: Home,
     /// Whether more than one value has lain here: such a buffer is never given away.
     pub(crate) shared: AtomicBool,
-    /// Whether a graph names it: then it is never given away either.
-    pinned: AtomicBool,
+    /// Graphs that name it: while there are any, it is never given away either.
+    pins: AtomicU32,
     /// Graphs that write here.
     renewals: OnceLock<Mutex<Vec<Arc<Renewal>>>>,
 }
@@ -214,8 +214,8 @@ impl Drop for Pool {
 
 impl Buffer {
     fn new(start: NonNull<u8>, len: usize, home: Home, shared: bool) -> Buffer {
-        let (pinned, renewals) = (AtomicBool::new(false), OnceLock::new());
-        Buffer { start, len, home, shared: AtomicBool::new(shared), pinned, renewals }
+        let (pins, renewals) = (AtomicU32::new(0), OnceLock::new());
+        Buffer { start, len, home, shared: AtomicBool::new(shared), pins, renewals }
     }
 
     fn nothing() -> Buffer {
@@ -247,17 +247,22 @@ impl Buffer {
 
     /// Whether it may be written to, once nobody reads it.
     pub(crate) fn is_writable(&self) -> bool {
-        !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed) && !self.pinned.load(Relaxed)
+        !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed) && self.pins.load(Relaxed) == 0
     }
 
-    /// Has it named by a graph from now on.
+    /// Has it named by one graph more.
     pub(super) fn pin(&self) {
-        self.pinned.store(true, Relaxed);
+        self.pins.fetch_add(1, Relaxed);
+    }
+
+    /// Has it named by one graph less.
+    pub(super) fn unpin(&self) {
+        self.pins.fetch_sub(1, Relaxed);
     }
 
     /// Whether graphs write here.
     pub(super) fn is_renewed(&self) -> bool {
-        self.renewals.get().is_some()
+        self.renewals.get().is_some_and(|list| !list.lock().unwrap_or_else(PoisonError::into_inner).is_empty())
     }
 
     /// What becomes of the last replays that wrote here.
@@ -274,6 +279,13 @@ impl Buffer {
         list.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(renewal));
     }
 
+    /// Takes it from a graph that will not write here again.
+    pub(super) fn left_by(&self, renewal: &Arc<Renewal>) {
+        if let Some(list) = self.renewals.get() {
+            list.lock().unwrap_or_else(PoisonError::into_inner).retain(|r| !Arc::ptr_eq(r, renewal));
+        }
+    }
+
     /// The memory that it is a part of, if the processor cannot reach that by itself.
     fn remote(&self) -> Option<&dyn Heap> {
         match &self.home {
@@ -285,8 +297,9 @@ impl Buffer {
     /// Makes a block of the pool a fresh one, if nobody else has it.
     pub(super) fn renew(this: &mut Arc<Buffer>) -> bool {
         match Arc::get_mut(this) {
-            Some(Buffer { home: Home::Pool(..), shared, .. }) => {
+            Some(Buffer { home: Home::Pool(..), shared, renewals, .. }) => {
                 *shared.get_mut() = false;
+                renewals.take();
                 true
             }
             _ => false,

@@ -5,7 +5,7 @@ use burn_backend::{Backend, Distribution, FloatDType, Shape, Slice};
 
 use super::super::*;
 use super::{AssertUnwindSafe, DEVICES, add, catch_unwind, floats, map, matmul, select, tensor};
-use crate::{Kiln, KilnGraph};
+use crate::{Kiln, KilnGraph, inspect};
 use kiln_lowering::op::Pointwise;
 
 /// Captures what `f` records.
@@ -112,6 +112,29 @@ fn state_goes_on() {
             assert_eq!(floats(state.clone()), [8.0; 6], "{device} {twice}");
             assert_eq!(floats(step.clone()), [1.0; 6], "{device}");
         }
+    }
+}
+
+/// Of a graph that is gone only its failures are left: memory is given away and taken up again as ever.
+#[test]
+fn a_dropped_graph_leaves_nothing_behind() {
+    for device in DEVICES {
+        let x = tensor(device, &[1.0; 2000]);
+        let (graph, y) = capture(&device, || add(&x, &x));
+        replay(&device, &graph);
+        drop(graph);
+        let mut y = add(&y, &x);
+        for _ in 0..5 {
+            flush(&device);
+            y = add(&y, &x);
+        }
+        flush(&device);
+        let (sum, report) = inspect::record(&device, || {
+            let sum = Kiln::float_add(y, x.clone());
+            flush(&device);
+            sum
+        });
+        assert_eq!((report.donations(), floats(sum)), (1, vec![9.0; 2000]), "{device}");
     }
 }
 
