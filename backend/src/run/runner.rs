@@ -21,7 +21,7 @@ use super::machine::Machine;
 use super::place::Place;
 use super::plans::{Plans, Ready};
 use super::profile::Windows;
-use super::stay::stay;
+use super::stay::{Heir, heirs, keeps, stay};
 use crate::inspect::Segment;
 use crate::record::{OpMark, Work};
 
@@ -109,14 +109,26 @@ impl Runner {
     }
 
     fn plan(&mut self, work: &Work, operands: &[Option<Place>]) -> (Rc<Ready>, Option<Effort>) {
+        let heirs = heirs(work, operands);
+        let (ready, effort) = self.plan_giving(work, operands, &heirs);
+        if keeps(&ready.plan, work, &heirs) {
+            return (ready, effort);
+        }
+        let (ready, other) = self.plan_giving(work, operands, &[]);
+        (ready, other.or(effort))
+    }
+
+    /// Plans with memory of graphs given to those that stay there.
+    fn plan_giving(&mut self, work: &Work, operands: &[Option<Place>], heirs: &[Heir]) -> (Rc<Ready>, Option<Effort>) {
+        let given = |number| heirs.iter().any(|heir| heir.operand == number);
         let nodes = work.graph.nodes.values().filter(|n| matches!(n.op, Op::Input(_)));
         let inputs: Vec<InputData> = nodes
-            .zip(operands.iter().zip(&work.operands))
-            .map(|(node, (place, operand))| match place {
+            .zip(operands.iter().zip(&work.operands).enumerate())
+            .map(|(node, (number, (place, operand)))| match place {
                 Some(place) => InputData {
                     layout: place.layout.clone(),
                     buffer_len: place.len / node.dtype.bytes() as u64,
-                    donated: operand.dead && place.buffer.is_writable(),
+                    donated: operand.dead && place.buffer.is_writable() || given(number),
                 },
                 // Nothing that is wanted depends on it.
                 None => InputData {

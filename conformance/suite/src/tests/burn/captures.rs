@@ -183,7 +183,7 @@ fn a_failed_replay_is_told_until_one_succeeds() {
     let table = tensor(&numbers(40, 1), [10, 4], &device);
     let at = |rows: [i64; 3]| Tensor::<1, Int>::from_data(TensorData::new(rows.to_vec(), [3]), (&device, DType::I64));
     let index = RefCell::new(at([0, 9, 4]));
-    let put = |rows: [i64; 3]| index.borrow_mut().inplace(|old| old.slice_assign([0..3], at(rows)));
+    let put = |rows: [i64; 3]| index.borrow_mut().inplace(|old| old.slice_assign(0..3, at(rows)));
     let mut graph = captured(&device, || table.clone().select(0, index.borrow().clone()) * 2.0);
     put([1, 10, 2]);
     again(&mut graph);
