@@ -27,12 +27,16 @@ const READS: &str = "a tensor cannot be read while this thread captures a graph 
 ///
 /// - *Inputs* are read as they are at the replay: where the program has changed one in place since
 ///   ([`slice_assign`](burn_backend::ops::FloatTensorOps::float_slice_assign) and whatever else takes a tensor that
-///   nobody else holds, and gives one of its shape and type), the new elements count, also if the captured work itself
-///   did it, as a cache that grows does.  Data that came from the host during the capture stays what it was.
+///   nobody else holds, and gives one of its shape and type), the new elements count.  An input that is a view of
+///   another tensor can't be changed; data that came from the host during the capture stays what it was, and so does a
+///   result that is an input itself, or a view of one.
+/// - *State* that the captured work changes in place goes on from replay to replay, as a cache that grows does.  What
+///   the program or another graph changes in place there stays in the same memory, unless a view of it is held.
 /// - *Memory* that the graph names is the graph's until the last clone of it is dropped, whether the tensors live or not.
 /// - *Random numbers* are the next ones of the device at each replay, as if the work were recorded anew.  All other
 ///   numbers, a learning rate for one, are those of the capture.
-/// - *Failures* of a replay are those of its results, until a replay succeeds: whoever reads one is told.
+/// - *Failures* of a replay are those of its results, until a replay succeeds: whoever reads one is told.  A graph that
+///   has failed in the middle of changing its own state has lost it, and is captured anew.
 #[derive(Clone)]
 pub struct KilnGraph(Arc<Handle>);
 

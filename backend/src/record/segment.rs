@@ -1,12 +1,13 @@
 //! A segment: the graph being recorded, what it was recorded from, and which values came out.
 
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
 
 use burn_backend::{DType as BurnDType, Shape};
 use kiln_lowering::graph::{Graph, Node, Op};
 use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 
 use super::stream::Stream;
 use super::value::Value;
@@ -131,18 +132,9 @@ impl Segment {
     pub(super) fn result(&mut self, stream: &Arc<Stream>, node: Node, dtype: BurnDType) -> KilnTensor {
         let data = &self.graph.nodes[node];
         debug_assert_eq!(data.dtype, crate::dtype::to_kiln(dtype), "the recorded node has another type");
-        let value = Arc::new(Value {
-            holders: AtomicU32::new(0),
-            shape: Shape::from(
-                data.dims.iter().map(|&n| n as usize).collect::<smallvec::SmallVec<[usize; 6]>>().as_slice(),
-            ),
-            dtype,
-            stream: Arc::clone(stream),
-            segment: self.number,
-            node,
-            place: OnceLock::new(),
-            line: OnceLock::new(),
-        });
+        let dims: SmallVec<[usize; 6]> = data.dims.iter().map(|&n| n as usize).collect();
+        let shape = Shape::from(dims.as_slice());
+        let value = Arc::new(Value::new(Arc::clone(stream), self.number, node, (shape, dtype)));
         self.results.push(Arc::clone(&value));
         KilnTensor::first(value)
     }

@@ -69,6 +69,8 @@ pub(crate) struct Buffer {
     home: Home,
     /// Whether more than one value has lain here: such a buffer is never given away.
     pub(crate) shared: AtomicBool,
+    /// Values that lie here and are not dead.
+    pub(super) lodgers: AtomicU32,
     /// Graphs that name it: while there are any, it is never given away either.
     pins: AtomicU32,
     /// Graphs that write here.
@@ -214,8 +216,8 @@ impl Drop for Pool {
 
 impl Buffer {
     fn new(start: NonNull<u8>, len: usize, home: Home, shared: bool) -> Buffer {
-        let (pins, renewals) = (AtomicU32::new(0), OnceLock::new());
-        Buffer { start, len, home, shared: AtomicBool::new(shared), pins, renewals }
+        let (lodgers, pins, renewals) = Default::default();
+        Buffer { start, len, home, shared: AtomicBool::new(shared), lodgers, pins, renewals }
     }
 
     fn nothing() -> Buffer {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use burn_backend::{BoolStore, Bytes, DType as BurnDType, Shape, TensorData};
 use kiln_lowering::graph::Dims;
@@ -25,6 +25,16 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Has one value more lie here.
+    pub(crate) fn lodge(&self) {
+        self.buffer.lodgers.fetch_add(1, SeqCst);
+    }
+
+    /// Has one value less lie here.
+    pub(crate) fn leave(&self) {
+        self.buffer.lodgers.fetch_sub(1, SeqCst);
+    }
+
     /// Whether graphs write here.
     pub(crate) fn is_renewed(&self) -> bool {
         self.buffer.is_renewed()

@@ -168,7 +168,7 @@ impl Runner {
             if let Ok(place) = &places[number] {
                 place.buffer.shared.store(true, Relaxed);
             }
-            let _ = value.place.set(places[number].clone());
+            value.settle(places[number].clone());
         }
         if places.iter().any(Result::is_err) {
             spread(work, &places);
@@ -203,7 +203,7 @@ impl Runner {
         self.follow(work, ready, &mut outputs, open, operands);
         for (number, (index, value)) in work.outputs.iter().enumerate() {
             let stayed = stayed.iter().find(|(stayed, _)| *stayed == number);
-            let _ = value.place.set(match &outputs[*index] {
+            value.settle(match &outputs[*index] {
                 Ok(place) => Ok(stayed.map_or(place, |(_, stayed)| stayed).clone().with_fate(place)),
                 Err(cause) => Err(failures[*cause].clone()),
             });
@@ -257,7 +257,7 @@ impl Runner {
     fn fail(&self, work: &Work, message: &str) {
         let failure = self.failure(work, describe((&work.graph, &work.ops), &[0], None, message));
         for (_, value) in work.outputs.iter().chain(&work.aliases) {
-            let _ = value.place.set(Err(failure.clone()));
+            value.settle(Err(failure.clone()));
         }
     }
 
@@ -331,7 +331,7 @@ fn spread(work: &mut Work, places: &[Result<Place, Failure>]) {
         }
         None => {
             if let Some(failure) = failed[old[*index].as_u32() as usize].clone() {
-                let _ = value.place.set(Err(failure));
+                value.settle(Err(failure));
             }
             false
         }

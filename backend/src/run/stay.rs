@@ -1,7 +1,7 @@
 //! What is changed in place stays in place where a graph writes: the program and the graph go on with the same memory.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
 
 use kiln_lowering::graph::Dims;
 use kiln_lowering::schedule::{BufferData, Plan};
@@ -51,7 +51,9 @@ pub(super) fn heirs(work: &Work, operands: &[Option<Place>]) -> Vec<Heir> {
         let at = |value: &_| work.outputs.iter().position(|(_, output)| Arc::ptr_eq(output, value));
         let value = line.heir(&operand.value, at)?;
         let dims = dims(&operand.value);
-        let alone = !place.buffer.shared.load(Relaxed) && place.layout.is_contiguous(&dims);
+        // Views of it stay what they are; that it is dead itself may not be counted yet.
+        let own = u32::from(operand.value.lodges());
+        let alone = place.buffer.lodgers.load(SeqCst) <= own && place.layout.is_contiguous(&dims);
         (alone && !dims.contains(&0)).then_some(Heir { operand: number, value })
     };
     work.operands.iter().zip(operands).enumerate().filter_map(heir).collect()

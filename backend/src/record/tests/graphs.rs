@@ -111,10 +111,34 @@ fn state_goes_on() {
                 wanted += 1.0;
                 assert_eq!(floats(state.clone()), [wanted; 6], "{device} {number}");
             }
+            // A part that was read and is gone is not in the way.
+            let part = Kiln::float_slice(state.clone(), &[Slice::from(0..2)]);
+            assert_eq!(floats(part), [wanted; 2], "{device}");
             put(&mut state, &[7.0; 6]);
             wanted = 7.0;
         }
         assert_eq!(floats(step.clone()), [1.0; 6], "{device}");
+    }
+}
+
+/// What the program changes in place goes elsewhere while it holds a view of what was there.
+#[test]
+fn views_of_state_stay_what_they_are() {
+    for device in DEVICES {
+        let mut state = tensor(device, &[1.0, 2.0, 3.0]);
+        let (graph, sum) = capture(&device, || {
+            let old = std::mem::replace(&mut state, tensor(device, &[]));
+            state = Kiln::float_add_scalar(old, 1.0.into());
+            add(&state, &state)
+        });
+        let part = Kiln::float_slice(state.clone(), &[Slice::from(1..3)]);
+        assert_eq!(floats(part.clone()), [3.0, 4.0], "{device}");
+        put(&mut state, &[5.0; 3]);
+        assert_eq!(floats(part.clone()), [3.0, 4.0], "{device}");
+        replay(&device, &graph);
+        assert_eq!(floats(sum.clone()), [12.0; 3], "{device}");
+        drop(part);
+        assert_eq!(floats(Kiln::float_mul_scalar(state, 2.0.into())), [10.0; 3], "{device}");
     }
 }
 
