@@ -1,10 +1,11 @@
 //! Kiln as a Burn backend: types and device-wide methods.  The operations are in `burn/`.
 
-use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError, GraphUnsupported};
+use burn_backend::{Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError};
+use burn_backend::{ProfileDuration, ProfileOptions, ProfileToken, profile_with_tokens};
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 
 use crate::device::KilnDevice;
-use crate::record;
+use crate::record::{self, KilnGraph, graph, profile};
 use crate::run::Machine;
 use crate::tensor::KilnTensor;
 
@@ -18,7 +19,7 @@ impl BackendTypes for Kiln {
     type IntTensorPrimitive = KilnTensor;
     type BoolTensorPrimitive = KilnTensor;
     type QuantizedTensorPrimitive = KilnTensor;
-    type GraphPrimitive = GraphUnsupported;
+    type GraphPrimitive = KilnGraph;
 }
 
 impl Backend for Kiln {
@@ -37,6 +38,48 @@ impl Backend for Kiln {
     fn flush(device: &KilnDevice) -> Result<(), ExecutionError> {
         record::flush(device);
         Ok(())
+    }
+
+    fn profile<O: Send + 'static>(
+        device: &KilnDevice,
+        options: ProfileOptions,
+        func: impl FnOnce() -> O + Send,
+    ) -> Result<(O, ProfileDuration), ExecutionError> {
+        profile_with_tokens::<Kiln, O>(device, options, func)
+    }
+
+    fn profile_start(device: &KilnDevice) -> Result<Option<ProfileToken>, ExecutionError> {
+        Ok(Some(profile::start(device)))
+    }
+
+    fn profile_end(
+        device: &KilnDevice,
+        token: ProfileToken,
+        options: ProfileOptions,
+    ) -> Result<ProfileDuration, ExecutionError> {
+        profile::end(device, token, options)
+    }
+
+    fn profile_abandon(device: &KilnDevice, token: ProfileToken) {
+        profile::abandon(device, token);
+    }
+
+    fn graph_prepare(device: &KilnDevice) -> Result<(), ExecutionError> {
+        // A capture keeps whatever memory its work gets: there is nothing to make ready.
+        record::flush(device);
+        Ok(())
+    }
+
+    fn graph_start_capture(device: &KilnDevice) -> Result<(), ExecutionError> {
+        graph::start_capture(device)
+    }
+
+    fn graph_stop_capture(device: &KilnDevice) -> Result<KilnGraph, ExecutionError> {
+        graph::stop_capture(device)
+    }
+
+    unsafe fn graph_replay(device: &KilnDevice, graph: &KilnGraph) -> Result<(), ExecutionError> {
+        graph::replay(device, graph)
     }
 
     fn memory_cleanup(device: &KilnDevice) {

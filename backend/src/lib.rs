@@ -17,4 +17,5 @@ pub use backend::Kiln;
 pub use burn::NOT_LOWERED;
 pub use device::KilnDevice;
 pub use dtype::{from_kiln, to_kiln};
+pub use record::KilnGraph;
 pub use tensor::KilnTensor;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use burn_backend::{DType as BurnDType, Shape, TensorMetadata};
 use kiln_lowering::DType;
@@ -57,7 +57,9 @@ impl Clone for KilnTensor {
 
 impl Drop for KilnTensor {
     fn drop(&mut self) {
-        self.value.holders.fetch_sub(1, AcqRel);
+        if self.value.holders.fetch_sub(1, SeqCst) == 1 {
+            self.value.leave();
+        }
     }
 }
 

@@ -4,6 +4,9 @@
 //! long or holds much memory, and when another thread needs one of its values.  Nothing here waits for the device
 //! but [`into_data`], [`host_value`] and [`sync`].
 
+pub(crate) mod graph;
+pub(crate) mod line;
+pub(crate) mod profile;
 mod segment;
 pub(crate) mod stream;
 mod tape;
@@ -17,6 +20,7 @@ use crate::device::KilnDevice;
 use crate::run::{self, Machine, Place};
 use crate::tensor::KilnTensor;
 
+pub use graph::KilnGraph;
 pub use tape::Tape;
 
 pub(crate) use segment::{OpMark, Operand, Work};
@@ -44,6 +48,7 @@ pub fn record<const N: usize>(
         let nodes = inputs.map(|t| segment.operand(stream, t));
         let node = f(&mut Tape { segment }, nodes);
         let made = segment.result(stream, node, out);
+        line::follow(stream, segment.number, &inputs, &made);
         segment.end();
         made
     })
@@ -62,7 +67,9 @@ pub fn record_many(
         segment.begin(op);
         let nodes: SmallVec<[Node; 8]> = inputs.iter().map(|t| segment.operand(stream, t)).collect();
         let results = f(&mut Tape { segment }, &nodes);
-        let made = results.into_iter().map(|(node, dtype)| segment.result(stream, node, dtype)).collect();
+        let made: SmallVec<[KilnTensor; 2]> =
+            results.into_iter().map(|(node, dtype)| segment.result(stream, node, dtype)).collect();
+        made.iter().for_each(|made| line::follow(stream, segment.number, inputs, made));
         segment.end();
         made
     })
@@ -115,8 +122,10 @@ pub fn into_data(t: KilnTensor) -> Result<TensorData, ExecutionError> {
 /// Where a value lies, once it does; not that it is there already, but that no check it depends on fails.
 fn place_of(value: &value::Value) -> Result<&Place, ExecutionError> {
     let machine = value.stream.machine;
+    graph::may_read(machine)?;
     value.stream.submit_if(value.segment);
-    if value.place.get().is_none() {
+    // What a graph writes may be on the way to being written again.
+    if value.place.get().is_none_or(|placed| placed.as_ref().is_ok_and(Place::is_renewed)) {
         machine.reach();
     }
     match value.place.get() {
@@ -169,6 +178,7 @@ pub fn flush(device: &KilnDevice) {
 pub fn sync(device: &KilnDevice) -> Result<(), ExecutionError> {
     let stream = stream::of(device);
     let machine = stream.machine;
+    graph::may_read(machine)?;
     machine.submit_orphans();
     stream.submit();
     let reached = machine.wait();

@@ -1,12 +1,13 @@
 //! A segment: the graph being recorded, what it was recorded from, and which values came out.
 
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
 
 use burn_backend::{DType as BurnDType, Shape};
 use kiln_lowering::graph::{Graph, Node, Op};
 use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 
 use super::stream::Stream;
 use super::value::Value;
@@ -46,6 +47,8 @@ pub(crate) struct Work {
     pub(crate) fuse: bool,
     /// Whether products stay away from the library.
     pub(crate) strict: bool,
+    /// Slots that hold the seed of random numbers, the next one their start, with how many elements are drawn.
+    pub(crate) draws: Vec<(u32, u64)>,
 }
 
 /// The open segment of a stream.
@@ -68,6 +71,7 @@ pub(crate) struct Segment {
     look_at: u64,
     /// Hash of the names of the last four operations.
     recent: u64,
+    draws: Vec<(u32, u64)>,
 }
 
 impl Segment {
@@ -86,6 +90,7 @@ impl Segment {
             bytes: 0,
             look_at: machine.segment_bytes,
             recent: 0,
+            draws: Vec::new(),
         }
     }
 
@@ -117,6 +122,9 @@ impl Segment {
         self.interned.insert(key, node);
         self.bytes += self.graph.nodes[node].len() * self.graph.dtype(node).bytes() as u64;
         self.operands.push(t.clone());
+        if stream.is_capturing() {
+            t.value.line.get_or_init(|| Some(Arc::default()));
+        }
         node
     }
 
@@ -124,17 +132,9 @@ impl Segment {
     pub(super) fn result(&mut self, stream: &Arc<Stream>, node: Node, dtype: BurnDType) -> KilnTensor {
         let data = &self.graph.nodes[node];
         debug_assert_eq!(data.dtype, crate::dtype::to_kiln(dtype), "the recorded node has another type");
-        let value = Arc::new(Value {
-            holders: AtomicU32::new(0),
-            shape: Shape::from(
-                data.dims.iter().map(|&n| n as usize).collect::<smallvec::SmallVec<[usize; 6]>>().as_slice(),
-            ),
-            dtype,
-            stream: Arc::clone(stream),
-            segment: self.number,
-            node,
-            place: OnceLock::new(),
-        });
+        let dims: SmallVec<[usize; 6]> = data.dims.iter().map(|&n| n as usize).collect();
+        let shape = Shape::from(dims.as_slice());
+        let value = Arc::new(Value::new(Arc::clone(stream), self.number, node, (shape, dtype)));
         self.results.push(Arc::clone(&value));
         KilnTensor::first(value)
     }
@@ -178,8 +178,9 @@ impl Segment {
         held > limit
     }
 
-    /// The seed and the number of the first of `count` random elements.
-    pub(super) fn draw(&mut self, count: u64) -> (u64, u64) {
+    /// The seed and the number of the first of `count` random elements, for the slot `key` and the next one.
+    pub(super) fn draw(&mut self, key: u32, count: u64) -> (u64, u64) {
+        self.draws.push((key, count));
         self.machine.random.lock().unwrap_or_else(PoisonError::into_inner).draw(count)
     }
 
@@ -232,6 +233,7 @@ impl Segment {
             ops: self.ops,
             fuse,
             strict,
+            draws: self.draws,
         });
         Some((work, self.operands))
     }

@@ -1,7 +1,9 @@
 //! The order of one user thread on one device: its open segment, and how it is handed over.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::LocalKey;
 
@@ -19,6 +21,8 @@ pub(crate) struct Stream {
     pub(crate) number: u64,
     /// Number of the segment being recorded.
     open: AtomicU64,
+    /// Whether what is recorded is kept as a graph.
+    capturing: AtomicBool,
     segment: Mutex<Segment>,
 }
 
@@ -60,6 +64,12 @@ pub(crate) fn of(device: &KilnDevice) -> Arc<Stream> {
     })
     // The thread is ending: whatever still records gets a stream of its own.
     .unwrap_or_else(|_| Stream::new(Machine::of(&device)))
+}
+
+/// This thread's stream on a device, if it captures a graph there.
+pub(super) fn capturing(machine: &'static Machine) -> Option<Arc<Stream>> {
+    let captures = |s: &&Arc<Stream>| std::ptr::eq(s.machine, machine) && s.is_capturing();
+    OWN.try_with(|own| own.0.borrow().iter().find(captures).map(Arc::clone)).ok().flatten()
 }
 
 /// Runs `f` with fusing switched on or off for what this thread records.
@@ -118,6 +128,7 @@ impl Stream {
             machine,
             number: STREAMS.fetch_add(1, Relaxed),
             open: AtomicU64::new(number),
+            capturing: AtomicBool::new(false),
             segment: Mutex::new(Segment::new(number, machine)),
         })
     }
@@ -151,6 +162,26 @@ impl Stream {
                 self.hand_over(&mut segment);
             }
         }
+    }
+
+    /// Number of the segment being recorded.
+    pub(super) fn open(&self) -> u64 {
+        self.open.load(Acquire)
+    }
+
+    /// Whether what is recorded is kept as a graph.
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.capturing.load(Relaxed)
+    }
+
+    /// Starts keeping what is recorded, unless it is kept already.
+    pub(super) fn start_capture(&self) -> bool {
+        !self.capturing.swap(true, Relaxed)
+    }
+
+    /// Ends that; whether there was a capture to end.
+    pub(crate) fn end_capture(&self) -> bool {
+        self.capturing.swap(false, Relaxed)
     }
 
     fn hand_over(&self, segment: &mut Segment) {

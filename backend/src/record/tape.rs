@@ -31,8 +31,8 @@ impl Tape<'_> {
 
     /// Random numbers, the next ones of the device.
     pub fn random(&mut self, dist: Dist, dtype: DType, dims: &[u64]) -> Node {
-        let (seed, start) = self.segment.draw(dims.iter().product());
         let (node, key, _) = self.segment.graph.random(dist, dtype, dims);
+        let (seed, start) = self.segment.draw(key.as_u32(), dims.iter().product());
         self.segment.scalars.resize(key.as_u32() as usize, 0);
         self.segment.scalars.extend([seed, start]);
         node

@@ -1,6 +1,8 @@
 //! Tests of recording and running, on every device of this machine.
 
+mod graphs;
 mod late;
+mod profile;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -13,6 +13,7 @@ use super::engine::{Checked, Engine, Launch, Memory, Ticket};
 use super::explain;
 use super::fate::{touched, written};
 use super::gather::{self, Asked, Gather};
+use super::hold::Hold;
 use super::kernels::Kernel;
 use super::machine::Machine;
 use super::memory::Buffer;
@@ -34,6 +35,10 @@ pub(super) struct Outcome {
     pub(super) open: Vec<(usize, Ticket)>,
     /// Steps that computed something and the nanoseconds each took, where explanations are wanted.
     pub(super) nanos: Vec<(usize, u64)>,
+    /// The memory of the plan's buffers, if it was to be kept.
+    pub(super) held: Option<Hold>,
+    /// Values that lie elsewhere than their outputs, by their number among the wanted ones.
+    pub(super) stayed: Vec<(usize, Place)>,
 }
 
 /// A buffer during a run.
@@ -58,18 +63,19 @@ struct Run<'a> {
     gather: Gather<'a>,
     /// What the engine remembers of the plan, if all of its work is asked for at once.
     memory: Option<RefMut<'a, Memory>>,
+    hold: Option<Hold>,
 }
 
-/// Runs a plan; `operands` are the graph's inputs, `scalars` its slots.
+/// Runs a plan; `operands` are the graph's inputs, `scalars` its slots.  With `keep`, nobody else gets its memory.
 pub(super) fn run(
     machine: &'static Machine,
     engine: &dyn Engine,
     ready: &Ready,
-    operands: &[Option<Place>],
-    scalars: &[u64],
+    (operands, scalars): (&[Option<Place>], &[u64]),
+    keep: bool,
 ) -> Outcome {
     let (plan, timed) = (&ready.plan, explain::wanted());
-    let slots = plan
+    let slots: Vec<Slot> = plan
         .buffers
         .values()
         .map(|data| Slot {
@@ -82,7 +88,12 @@ pub(super) fn run(
     let whole = gathers && !plan.steps.iter().any(|s| matches!(s, Step::Sort(_)));
     let memory = if whole { ready.memory.try_borrow_mut().ok() } else { None };
     let kernels = &ready.kernels;
-    let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures, open, gathers, gather, memory };
+    let mut hold = keep.then(|| Hold::new(plan.buffers.len()));
+    if let Some(hold) = &mut hold {
+        let inputs = plan.buffers.keys().zip(&slots);
+        inputs.for_each(|(buf, slot)| slot.memory.iter().for_each(|memory| hold.note(buf, memory)));
+    }
+    let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures, open, gathers, gather, memory, hold };
     if let Err(message) = engine.begin() {
         return run.give_up(message);
     }
@@ -151,7 +162,7 @@ impl<'a> Run<'a> {
     fn step(&mut self, number: usize, step: &'a Step) {
         if let Step::Free(buf) = step {
             let freed = self.slot(*buf).memory.take();
-            if self.gathers {
+            if self.gathers || self.hold.is_some() {
                 self.gather.keep(freed);
             }
             return;
@@ -196,10 +207,12 @@ impl<'a> Run<'a> {
             if inherited.as_ref().is_some_and(|m| m.len() < bytes) {
                 self.gather.keep(inherited.take());
             }
-            self.slots[at].memory = Some(match inherited.or_else(|| self.gather.reuse(bytes)) {
+            let memory = match inherited.or_else(|| self.gather.reuse(bytes)) {
                 Some(memory) => memory,
                 None => self.allocate(bytes)?,
-            });
+            };
+            self.hold.iter_mut().for_each(|hold| hold.note(buf, &memory));
+            self.slots[at].memory = Some(memory);
         }
         match &self.slots[at].memory {
             Some(memory) => Ok(memory),
@@ -238,6 +251,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        self.hold.iter_mut().for_each(|hold| hold.keep(gather.spare()));
         gather.clear();
         self.gather = gather;
     }
@@ -332,6 +346,8 @@ impl<'a> Run<'a> {
             failures: vec![Broken { step: self.plan.steps.len(), message }],
             open: Vec::new(),
             nanos: Vec::new(),
+            held: None,
+            stayed: Vec::new(),
         }
     }
 
@@ -358,7 +374,9 @@ impl<'a> Run<'a> {
             };
             outputs.push(place);
         }
-        Outcome { outputs, failures: self.failures, open: self.open, nanos }
+        let mut held = self.hold;
+        held.iter_mut().for_each(|hold| hold.keep(self.slots.drain(..).filter_map(|slot| slot.memory)));
+        Outcome { outputs, failures: self.failures, open: self.open, nanos, held, stayed: Vec::new() }
     }
 }
 

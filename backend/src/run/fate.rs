@@ -1,7 +1,7 @@
 //! What becomes of values whose work was asked for but is not done: which checks each depends on, and what they said.
 //! Only a device that works by itself leaves that open; on the processor a value that can be read has passed.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kiln_lowering::schedule::{Arg, Buf, Plan, Step};
 use kiln_lowering::tile::ParamKind;
@@ -21,6 +21,27 @@ impl Fate {
     /// Says how it ended, once.
     pub(super) fn settle(&self, failure: Option<Failure>) {
         let _ = self.0.set(failure);
+    }
+}
+
+/// What becomes of the last replay of a graph, for whoever reads what it writes.
+#[derive(Default)]
+pub(crate) struct Renewal(Mutex<Option<Arc<Fate>>>);
+
+impl Renewal {
+    /// That of the last replay, if anything may go wrong with it.
+    pub(super) fn fate(&self) -> Option<Arc<Fate>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the last replay is known to have gone well.
+    pub(super) fn is_well(&self) -> bool {
+        self.fate().is_none_or(|fate| matches!(fate.known(), Some(None)))
+    }
+
+    /// Takes the place of the one before.
+    pub(super) fn renew(&self, fate: Option<Arc<Fate>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = fate;
     }
 }
 

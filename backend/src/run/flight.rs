@@ -17,21 +17,26 @@ use super::plans::Ready;
 use super::runner::{describe, rows};
 use crate::record::OpMark;
 
+/// What was recorded, for saying what failed.
+pub(super) struct Source {
+    pub(super) graph: Graph,
+    pub(super) ops: Vec<OpMark>,
+}
+
 /// A segment that the device is at.
 pub(super) struct Flight {
     pub(super) mark: Mark,
     pub(super) stream: u64,
-    pub(super) graph: Graph,
-    pub(super) ops: Vec<OpMark>,
+    pub(super) source: Rc<Source>,
     pub(super) ready: Rc<Ready>,
     /// Steps whose checks answer later.
     pub(super) open: Vec<(usize, Ticket)>,
     pub(super) awaited: Vec<Awaited>,
 }
 
-/// An output that depends on checks.
+/// An output that depends on checks; or all of them, which depend on every check.
 pub(super) struct Awaited {
-    pub(super) output: usize,
+    pub(super) output: Option<usize>,
     pub(super) fate: Arc<Fate>,
     /// Those of operands that it is computed from.
     pub(super) parents: Vec<Arc<Fate>>,
@@ -84,15 +89,21 @@ impl Flight {
         }
         // What an output fails with: an operand's failure, or else that of the first step that failed under it.
         let sources = self.ready.sources();
-        let cause = |a: &Awaited| broken.iter().position(|b| sources[a.output].checks.contains(b.step));
+        let cause = |a: &Awaited| {
+            let spoils = |b: &Broken| a.output.is_none_or(|output| sources[output].checks.contains(b.step));
+            broken.iter().position(spoils)
+        };
         let failures: Vec<Failure> = broken
             .iter()
             .enumerate()
             .map(|(number, broken)| {
-                let hit: Vec<usize> =
-                    self.awaited.iter().filter(|a| cause(a) == Some(number)).map(|a| a.output).collect();
-                let rows = rows(&self.ready, broken);
-                machine.failure(self.stream, describe((&self.graph, &self.ops), &hit, rows, &broken.message))
+                let spoilt = self.awaited.iter().filter(|a| cause(a) == Some(number));
+                let mut hit: Vec<usize> = spoilt.filter_map(|a| a.output).collect();
+                if hit.is_empty() {
+                    hit.extend((0..sources.len()).filter(|&output| sources[output].checks.contains(broken.step)));
+                }
+                let (source, rows) = (&self.source, rows(&self.ready, broken));
+                machine.failure(self.stream, describe((&source.graph, &source.ops), &hit, rows, &broken.message))
             })
             .collect();
         for awaited in &self.awaited {

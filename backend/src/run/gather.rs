@@ -59,6 +59,11 @@ impl<'a> Gather<'a> {
         Some(self.spare.swap_remove(at))
     }
 
+    /// Memory that the plan has no use for any more.
+    pub(super) fn spare(&mut self) -> Vec<Arc<Buffer>> {
+        std::mem::take(&mut self.spare)
+    }
+
     /// Lets go of everything, once it was asked for.
     pub(super) fn clear(&mut self) {
         self.steps.clear();

@@ -58,6 +58,13 @@ pub(super) trait Heap: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Copies memory to another place in it, after all work asked for so far.
+    ///
+    /// # Safety
+    ///
+    /// As for [`write`](Heap::write) and [`read`](Heap::read); the two do not overlap.
+    unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String>;
+
     /// How much there is in all, where that is known.
     fn size(&self) -> Option<u64> {
         None
@@ -113,6 +120,12 @@ impl Heap for HostHeap {
     unsafe fn read(&self, start: NonNull<u8>, bytes: &mut [u8]) -> Result<(), String> {
         // SAFETY: as the caller promises.
         unsafe { std::ptr::copy_nonoverlapping(start.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), start.as_ptr(), bytes) };
         Ok(())
     }
 }

@@ -12,11 +12,13 @@ use super::exit;
 use super::failure::Failure;
 use super::memory::Pool;
 use super::place::Place;
+use super::profile::Watch;
 use super::runner::Runner;
 use crate::device::KilnDevice;
 use crate::inspect::Segment;
 use crate::knobs;
 use crate::record::Work;
+use crate::record::graph::{Captured, Replay};
 use crate::record::stream::Stream;
 
 /// Segments that may wait for the device.  A user thread that is further ahead waits, which bounds memory.
@@ -33,6 +35,23 @@ pub(crate) enum Message {
     Reach(SyncSender<()>),
     /// Answer when everything before is done, or why it never will be.
     Wait(SyncSender<Result<(), String>>),
+    /// Keep what a stream sends from now on; segments before `first` are none of the graph.
+    Capture {
+        /// The stream.
+        stream: u64,
+        /// Number of the first segment.
+        first: u64,
+    },
+    /// Answer with the graph of what a stream has sent, once that is done.
+    Captured(u64, SyncSender<Result<Captured, ExecutionError>>),
+    /// Keep nothing of what a stream has sent.
+    Abandon(u64),
+    /// Run a graph again.
+    Replay(Box<Replay>),
+    /// Let go of a graph.
+    Forget(u64),
+    /// Open or close a window of time.
+    Watch(Watch),
     /// Answer and end.
     Halt(SyncSender<()>),
 }
@@ -71,6 +90,24 @@ impl Generator {
     }
 }
 
+/// Names of windows that programs have opened and not closed.
+#[derive(Default)]
+pub(crate) struct OpenWindows(Mutex<Vec<u64>>);
+
+impl OpenWindows {
+    /// Adds one.
+    pub(crate) fn open(&self, id: u64) {
+        lock(&self.0).push(id);
+    }
+
+    /// Takes one out; whether it was there.
+    pub(crate) fn close(&self, id: u64) -> bool {
+        let mut open = lock(&self.0);
+        let at = open.iter().position(|o| *o == id);
+        at.map(|at| open.swap_remove(at)).is_some()
+    }
+}
+
 /// Devices in use.
 static MACHINES: Mutex<Vec<&'static Machine>> = Mutex::new(Vec::new());
 
@@ -80,6 +117,7 @@ pub(crate) struct Machine {
     pub(crate) pool: Arc<Pool>,
     pub(crate) random: Mutex<Generator>,
     pub(crate) counters: Counters,
+    pub(crate) windows: OpenWindows,
     /// Bytes of operands that recorded work may hold.
     pub(crate) segment_bytes: u64,
     /// Set at the end of the process: what is still in the queue is left undone.
@@ -120,6 +158,7 @@ impl Machine {
             pool: Pool::of(heap, knobs.memory_limit),
             random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),
+            windows: OpenWindows::default(),
             halted: AtomicBool::new(false),
             queue,
             failures: Mutex::new(Vec::new()),
@@ -174,18 +213,27 @@ impl Machine {
         answer.recv().unwrap_or_else(|_| Err(format!("the thread of device {} has ended", self.device)))
     }
 
+    /// Draws random elements, and gives the seed and the number of the first one for each count.
+    pub(crate) fn draw_all(&self, counts: &[u64]) -> Vec<(u64, u64)> {
+        let mut random = lock(&self.random);
+        counts.iter().map(|&count| random.draw(count)).collect()
+    }
+
     /// Why a value that has its place is nevertheless none, once the device is past the checks that it depends on.
     pub(crate) fn outcome(&self, place: &Place) -> Option<Failure> {
-        let fate = place.fate.as_ref()?;
-        if fate.known().is_none() {
+        let fates = place.fates();
+        if fates.iter().any(|fate| fate.known().is_none()) {
             // A device that has stopped fails all values that wait.
             let _ = self.wait();
         }
-        fate.known().flatten().cloned()
+        fates.iter().find_map(|fate| fate.known().flatten().cloned())
     }
 
     /// Takes over the stream of a thread that ended.
     pub(crate) fn adopt(&self, stream: Arc<Stream>) {
+        if stream.end_capture() {
+            self.send(Message::Abandon(stream.number));
+        }
         lock(&self.orphans).push(stream);
     }
 
@@ -256,8 +304,16 @@ fn serve(machine: &'static Machine, inbox: Receiver<Message>, start: Start) {
     let mut runner = Runner::new(machine, start);
     for message in inbox {
         match message {
-            Message::Run(_) if machine.halted.load(Relaxed) => {}
+            Message::Run(_) | Message::Replay(_) if machine.halted.load(Relaxed) => {}
             Message::Run(work) => runner.run(*work),
+            Message::Capture { stream, first } => runner.capture(stream, first),
+            Message::Captured(stream, reply) => {
+                let _ = reply.send(runner.captured(stream));
+            }
+            Message::Abandon(stream) => runner.abandon(stream),
+            Message::Replay(replay) => runner.replay(*replay),
+            Message::Forget(number) => runner.forget(number),
+            Message::Watch(watch) => runner.watch_time(watch),
             Message::Reach(reply) => {
                 let _ = reply.send(());
             }

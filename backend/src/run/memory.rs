@@ -6,11 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use burn_backend::Bytes;
 
+use super::fate::{Fate, Renewal};
 use super::heap::{Heap, HostHeap};
 
 /// Alignment of every block, in bytes.
@@ -68,6 +69,12 @@ pub(crate) struct Buffer {
     home: Home,
     /// Whether more than one value has lain here: such a buffer is never given away.
     pub(crate) shared: AtomicBool,
+    /// Values that lie here and are not dead.
+    pub(super) lodgers: AtomicU32,
+    /// Graphs that name it: while there are any, it is never given away either.
+    pins: AtomicU32,
+    /// Graphs that write here.
+    renewals: OnceLock<Mutex<Vec<Arc<Renewal>>>>,
 }
 
 enum Home {
@@ -168,7 +175,7 @@ impl Pool {
         usage.blocks += 1;
         usage.allocations += 1;
         let home = Home::Pool(Arc::clone(self), size);
-        Ok(Arc::new(Buffer { start: block.0, len: size, home, shared: AtomicBool::new(false) }))
+        Ok(Arc::new(Buffer::new(block.0, size, home, false)))
     }
 
     fn exhausted(&self, len: usize, usage: &Usage) -> String {
@@ -208,10 +215,15 @@ impl Drop for Pool {
 }
 
 impl Buffer {
+    fn new(start: NonNull<u8>, len: usize, home: Home, shared: bool) -> Buffer {
+        let (lodgers, pins, renewals) = Default::default();
+        Buffer { start, len, home, shared: AtomicBool::new(shared), lodgers, pins, renewals }
+    }
+
     fn nothing() -> Buffer {
         // An aligned address that is never followed.
         let start = NonNull::new(std::ptr::without_provenance_mut(ALIGN)).unwrap_or(NonNull::dangling());
-        Buffer { start, len: 0, home: Home::Nothing, shared: AtomicBool::new(false) }
+        Buffer::new(start, 0, Home::Nothing, false)
     }
 
     /// Somebody's bytes as a buffer, if they are aligned.
@@ -219,7 +231,7 @@ impl Buffer {
         let (address, len) = (bytes.as_ptr(), bytes.len());
         match NonNull::new(address.cast_mut()) {
             Some(start) if len > 0 && (address as usize).is_multiple_of(ALIGN) => {
-                Ok(Arc::new(Buffer { start, len, home: Home::Foreign(bytes), shared: AtomicBool::new(true) }))
+                Ok(Arc::new(Buffer::new(start, len, Home::Foreign(bytes), true)))
             }
             _ => Err(bytes),
         }
@@ -237,7 +249,43 @@ impl Buffer {
 
     /// Whether it may be written to, once nobody reads it.
     pub(crate) fn is_writable(&self) -> bool {
-        !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed)
+        !matches!(self.home, Home::Foreign(_)) && !self.shared.load(Relaxed) && self.pins.load(Relaxed) == 0
+    }
+
+    /// Has it named by one graph more.
+    pub(super) fn pin(&self) {
+        self.pins.fetch_add(1, Relaxed);
+    }
+
+    /// Has it named by one graph less.
+    pub(super) fn unpin(&self) {
+        self.pins.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether graphs write here.
+    pub(super) fn is_renewed(&self) -> bool {
+        self.renewals.get().is_some_and(|list| !list.lock().unwrap_or_else(PoisonError::into_inner).is_empty())
+    }
+
+    /// What becomes of the last replays that wrote here.
+    pub(super) fn renewals(&self) -> Vec<Arc<Fate>> {
+        let all = |list: &Mutex<Vec<Arc<Renewal>>>| {
+            list.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(|r| r.fate()).collect()
+        };
+        self.renewals.get().map(all).unwrap_or_default()
+    }
+
+    /// Gives it to a graph, which writes here.
+    pub(super) fn renewed_by(&self, renewal: &Arc<Renewal>) {
+        let list = self.renewals.get_or_init(Mutex::default);
+        list.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(renewal));
+    }
+
+    /// Takes it from a graph that will not write here again.
+    pub(super) fn left_by(&self, renewal: &Arc<Renewal>) {
+        if let Some(list) = self.renewals.get() {
+            list.lock().unwrap_or_else(PoisonError::into_inner).retain(|r| !Arc::ptr_eq(r, renewal));
+        }
     }
 
     /// The memory that it is a part of, if the processor cannot reach that by itself.
@@ -251,8 +299,9 @@ impl Buffer {
     /// Makes a block of the pool a fresh one, if nobody else has it.
     pub(super) fn renew(this: &mut Arc<Buffer>) -> bool {
         match Arc::get_mut(this) {
-            Some(Buffer { home: Home::Pool(..), shared, .. }) => {
+            Some(Buffer { home: Home::Pool(..), shared, renewals, .. }) => {
                 *shared.get_mut() = false;
+                renewals.take();
                 true
             }
             _ => false,
@@ -289,6 +338,15 @@ impl Buffer {
         // SAFETY: the ranges lie in the buffers; a fresh one has no other reader or writer, and the other one is read only
         // after what writes it was asked for.
         unsafe { heap.copy(self.start, source, other.start.add(first), bytes) }
+    }
+
+    /// Fills the beginning of a buffer with that of another one of the same device, after all work asked for so far.
+    pub(super) fn copy_from(&self, other: &Buffer, bytes: usize) -> Result<(), String> {
+        assert!(bytes <= self.len && bytes <= other.len, "the bytes lie in the buffers");
+        let heap = self.remote().unwrap_or(&HostHeap);
+        // SAFETY: both hold as many bytes; the device's thread alone has the one written to, and asks for what reads it
+        // after this.
+        unsafe { heap.duplicate(self.start, other.start, bytes) }
     }
 
     /// Fills the beginning of a fresh buffer.

@@ -2,6 +2,7 @@
 
 mod blas;
 mod cache;
+mod capture;
 mod dump;
 mod engine;
 mod execute;
@@ -11,14 +12,19 @@ mod failure;
 mod fate;
 mod flight;
 mod gather;
+mod graph;
 mod heap;
+mod hold;
 mod kernels;
 mod machine;
 mod memory;
 mod place;
 mod plans;
+mod profile;
+mod replay;
 mod runner;
 mod sort;
+mod stay;
 mod tail;
 mod warn;
 
@@ -29,4 +35,5 @@ pub(crate) use failure::Failure;
 pub(crate) use machine::{Machine, Message};
 pub use memory::Usage;
 pub(crate) use place::{Place, move_place, place_bytes, read_place};
+pub(crate) use profile::Watch;
 pub(crate) use warn::warn;

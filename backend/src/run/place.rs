@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use burn_backend::{BoolStore, Bytes, DType as BurnDType, Shape, TensorData};
 use kiln_lowering::graph::Dims;
 use kiln_lowering::schedule::Layout;
+use smallvec::SmallVec;
 
 use super::fate::Fate;
 use super::memory::{Buffer, Plain, Pool};
@@ -21,6 +22,33 @@ pub(crate) struct Place {
     pub(crate) len: u64,
     /// What the checks of the work that makes it will say, where nobody knows yet.
     pub(crate) fate: Option<Arc<Fate>>,
+}
+
+impl Place {
+    /// Has one value more lie here.
+    pub(crate) fn lodge(&self) {
+        self.buffer.lodgers.fetch_add(1, SeqCst);
+    }
+
+    /// Has one value less lie here.
+    pub(crate) fn leave(&self) {
+        self.buffer.lodgers.fetch_sub(1, SeqCst);
+    }
+
+    /// Whether graphs write here.
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.buffer.is_renewed()
+    }
+
+    /// The same, depending on what another one depends on.
+    pub(super) fn with_fate(self, other: &Place) -> Place {
+        Place { fate: other.fate.clone(), ..self }
+    }
+
+    /// What the value depends on: the checks of the work that made it, and replays that have made it anew.
+    pub(crate) fn fates(&self) -> SmallVec<[Arc<Fate>; 2]> {
+        self.fate.iter().cloned().chain(self.buffer.renewals()).collect()
+    }
 }
 
 /// Keeps or copies data that comes in.

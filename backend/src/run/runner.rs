@@ -8,31 +8,46 @@ use std::sync::atomic::Ordering::Relaxed;
 use kiln_lowering::graph::{Graph, Node, Op};
 use kiln_lowering::schedule::{InputData, Options, Step};
 
+use super::capture::Capture;
 use super::engine::{Start, Ticket};
 use super::execute::{self, Broken, Outcome};
 use super::explain;
 use super::failure::Failure;
 use super::fate::Fate;
-use super::flight::{Awaited, Flight, Flights};
+use super::flight::{Awaited, Flight, Flights, Source};
+use super::graph::Graphs;
 use super::kernels::{Effort, Kernels};
 use super::machine::Machine;
 use super::place::Place;
 use super::plans::{Plans, Ready};
+use super::profile::Windows;
+use super::stay::{Heir, heirs, keeps, stay};
 use crate::inspect::Segment;
 use crate::record::{OpMark, Work};
 
 /// What the device's thread keeps between segments.
 pub(super) struct Runner {
-    machine: &'static Machine,
-    kernels: Kernels,
+    pub(super) machine: &'static Machine,
+    pub(super) kernels: Kernels,
     plans: Plans,
-    flights: Flights,
+    pub(super) flights: Flights,
+    pub(super) captures: Vec<Capture>,
+    pub(super) graphs: Graphs,
+    pub(super) windows: Windows,
 }
 
 impl Runner {
     /// An empty one.
     pub(super) fn new(machine: &'static Machine, start: Start) -> Runner {
-        Runner { machine, kernels: Kernels::new(start()), plans: Plans::default(), flights: Flights::default() }
+        Runner {
+            machine,
+            kernels: Kernels::new(start()),
+            plans: Plans::default(),
+            flights: Flights::default(),
+            captures: Vec::new(),
+            graphs: Graphs::default(),
+            windows: Windows::default(),
+        }
     }
 
     /// Waits until everything asked for so far is done, and says what became of it.
@@ -48,11 +63,13 @@ impl Runner {
 
     /// Runs a segment.  Whatever goes wrong ends in the values that depend on it.
     pub(super) fn run(&mut self, mut work: Work) {
+        let watched = self.watch(&work);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.machine.counters.segments.fetch_add(1, Relaxed);
             // That the device has stopped is found again, and said, where this segment begins.
             let _ = self.flights.settle(self.machine, &*self.kernels.engine, false);
             let operands = self.bind(&mut work);
+            self.spare_inputs(&mut work);
             if !work.outputs.is_empty() {
                 self.compute(&mut work, &operands);
             }
@@ -61,6 +78,7 @@ impl Runner {
             let message = message_of(&*panic);
             self.fail(&work, &message);
         }
+        self.watched(work.stream, watched);
     }
 
     fn compute(&mut self, work: &mut Work, operands: &[Option<Place>]) {
@@ -75,7 +93,14 @@ impl Runner {
             }
             Err(panic) => return self.fail(work, &message_of(&*panic)),
         };
-        let outcome = execute::run(self.machine, &*self.kernels.engine, &ready, operands, &work.scalars);
+        let clock = self.windows.clock(work.stream);
+        let keep = self.capture_of(work.stream).is_some();
+        let mut outcome = execute::run(self.machine, &*self.kernels.engine, &ready, (operands, &work.scalars), keep);
+        self.windows.add(work.stream, clock);
+        let copies = stay(work, operands, &mut outcome);
+        if let (Some(held), Some(capture)) = (outcome.held.take(), self.capture_of(work.stream)) {
+            capture.add(work, (&ready, held, copies), operands);
+        }
         self.report(work, &ready, effort);
         if !outcome.nanos.is_empty() {
             explain::run(ready.number, &outcome.nanos);
@@ -84,14 +109,26 @@ impl Runner {
     }
 
     fn plan(&mut self, work: &Work, operands: &[Option<Place>]) -> (Rc<Ready>, Option<Effort>) {
+        let heirs = heirs(work, operands);
+        let (ready, effort) = self.plan_giving(work, operands, &heirs);
+        if keeps(&ready.plan, work, &heirs) {
+            return (ready, effort);
+        }
+        let (ready, other) = self.plan_giving(work, operands, &[]);
+        (ready, other.or(effort))
+    }
+
+    /// Plans with memory of graphs given to those that stay there.
+    fn plan_giving(&mut self, work: &Work, operands: &[Option<Place>], heirs: &[Heir]) -> (Rc<Ready>, Option<Effort>) {
+        let given = |number| heirs.iter().any(|heir| heir.operand == number);
         let nodes = work.graph.nodes.values().filter(|n| matches!(n.op, Op::Input(_)));
         let inputs: Vec<InputData> = nodes
-            .zip(operands.iter().zip(&work.operands))
-            .map(|(node, (place, operand))| match place {
+            .zip(operands.iter().zip(&work.operands).enumerate())
+            .map(|(node, (number, (place, operand)))| match place {
                 Some(place) => InputData {
                     layout: place.layout.clone(),
                     buffer_len: place.len / node.dtype.bytes() as u64,
-                    donated: operand.dead && place.buffer.is_writable(),
+                    donated: operand.dead && place.buffer.is_writable() || given(number),
                 },
                 // Nothing that is wanted depends on it.
                 None => InputData {
@@ -119,8 +156,8 @@ impl Runner {
             .operands
             .iter()
             .map(|operand| match operand.value.place.get() {
-                Some(Ok(place)) => match place.fate.as_ref().and_then(|f| f.known().flatten()) {
-                    Some(failure) => Err(failure.clone()),
+                Some(Ok(place)) => match place.fates().iter().find_map(|f| f.known().flatten().cloned()) {
+                    Some(failure) => Err(failure),
                     None => Ok(place.clone()),
                 },
                 Some(Err(failure)) => Err(failure.clone()),
@@ -131,7 +168,7 @@ impl Runner {
             if let Ok(place) = &places[number] {
                 place.buffer.shared.store(true, Relaxed);
             }
-            let _ = value.place.set(places[number].clone());
+            value.settle(places[number].clone());
         }
         if places.iter().any(Result::is_err) {
             spread(work, &places);
@@ -141,7 +178,7 @@ impl Runner {
 
     /// Gives every wanted value its place or its failure.
     fn publish(&mut self, work: &mut Work, ready: Rc<Ready>, outcome: Outcome, operands: &[Option<Place>]) {
-        let Outcome { mut outputs, failures, open, .. } = outcome;
+        let Outcome { mut outputs, failures, open, stayed, .. } = outcome;
         // An operation that changes nothing gives a value of its own for the same node.
         let mut values = vec![0; outputs.len()];
         work.outputs.iter().for_each(|(index, _)| values[*index] += 1);
@@ -164,9 +201,10 @@ impl Runner {
             })
             .collect();
         self.follow(work, ready, &mut outputs, open, operands);
-        for (index, value) in &work.outputs {
-            let _ = value.place.set(match &outputs[*index] {
-                Ok(place) => Ok(place.clone()),
+        for (number, (index, value)) in work.outputs.iter().enumerate() {
+            let stayed = stayed.iter().find(|(stayed, _)| *stayed == number);
+            value.settle(match &outputs[*index] {
+                Ok(place) => Ok(stayed.map_or(place, |(_, stayed)| stayed).clone().with_fate(place)),
                 Err(cause) => Err(failures[*cause].clone()),
             });
         }
@@ -186,11 +224,13 @@ impl Runner {
             return open.into_iter().for_each(|(_, ticket)| _ = self.kernels.engine.verdict(ticket));
         };
         let waiting = |place: &Option<Place>| {
-            let fate = place.as_ref().and_then(|p| p.fate.as_ref())?;
-            fate.known().is_none().then(|| Arc::clone(fate))
+            place.iter().flat_map(Place::fates).filter(|fate| fate.known().is_none()).collect::<Vec<_>>()
         };
-        let parents: Vec<(usize, Arc<Fate>)> =
-            operands.iter().enumerate().filter_map(|(n, place)| Some((n, waiting(place)?))).collect();
+        let parents: Vec<(usize, Arc<Fate>)> = operands
+            .iter()
+            .enumerate()
+            .flat_map(|(n, place)| waiting(place).into_iter().map(move |fate| (n, fate)))
+            .collect();
         if open.is_empty() && parents.is_empty() {
             return;
         }
@@ -202,11 +242,11 @@ impl Runner {
             if !parents.is_empty() || open.iter().any(|(step, _)| sources.checks.contains(*step)) {
                 let fate = Arc::new(Fate::default());
                 place.fate = Some(Arc::clone(&fate));
-                awaited.push(Awaited { output, fate, parents });
+                awaited.push(Awaited { output: Some(output), fate, parents });
             }
         }
-        let (graph, ops) = (std::mem::take(&mut work.graph), std::mem::take(&mut work.ops));
-        self.flights.push(Flight { mark, stream: work.stream, graph, ops, ready, open, awaited });
+        let source = Rc::new(Source { graph: std::mem::take(&mut work.graph), ops: std::mem::take(&mut work.ops) });
+        self.flights.push(Flight { mark, stream: work.stream, source, ready, open, awaited });
     }
 
     fn failure(&self, work: &Work, message: String) -> Failure {
@@ -217,7 +257,7 @@ impl Runner {
     fn fail(&self, work: &Work, message: &str) {
         let failure = self.failure(work, describe((&work.graph, &work.ops), &[0], None, message));
         for (_, value) in work.outputs.iter().chain(&work.aliases) {
-            let _ = value.place.set(Err(failure.clone()));
+            value.settle(Err(failure.clone()));
         }
     }
 
@@ -262,6 +302,7 @@ fn single(work: &Work, index: usize) -> Work {
         ops: work.ops.clone(),
         fuse: work.fuse,
         strict: work.strict,
+        draws: work.draws.clone(),
     }
 }
 
@@ -290,7 +331,7 @@ fn spread(work: &mut Work, places: &[Result<Place, Failure>]) {
         }
         None => {
             if let Some(failure) = failed[old[*index].as_u32() as usize].clone() {
-                let _ = value.place.set(Err(failure));
+                value.settle(Err(failure));
             }
             false
         }

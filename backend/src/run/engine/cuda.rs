@@ -5,6 +5,7 @@ mod replay;
 use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, Once, OnceLock};
+use std::time::Duration;
 
 use kiln_lowering::pipeline::See;
 use kiln_lowering::schedule::{Gemm, Grain, Sort};
@@ -17,7 +18,7 @@ use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::{Buffer, Pool, Size};
 use super::super::{sort, warn};
-use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Start, Ticket};
+use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Stamp, Start, Ticket};
 use crate::knobs::{self, Numerics};
 
 /// Products of at least this many multiplications go to the library: below it a launch costs more than the product, and
@@ -138,6 +139,11 @@ impl Heap for DeviceHeap {
         Ok(true)
     }
 
+    unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.duplicate(address(start), address(from), bytes) }.map_err(text)
+    }
+
     fn size(&self) -> Option<u64> {
         Some(self.0.facts().memory)
     }
@@ -160,6 +166,13 @@ impl Kernel for Loaded {
         // SAFETY: as the caller promises; work is asked for by the device's thread, which has entered the device.
         unsafe { self.device.launch(&self.kernel, launch.grid, launch.params, status) }.map_err(text)?;
         Ok(ticket.map_or(Checked::Now(0), |driver::Ticket(number)| Checked::Later(Ticket(number))))
+    }
+}
+
+impl Stamp for driver::Stamp {
+    fn since(&self, earlier: &dyn Stamp) -> Result<Duration, String> {
+        let earlier: &dyn Any = earlier;
+        self.since(earlier.downcast_ref().ok_or("another machine's time")?).map_err(text)
     }
 }
 
@@ -234,11 +247,19 @@ impl Engine for Cuda {
         true
     }
 
+    fn expect(&self) -> Memory {
+        replay::expect()
+    }
+
     unsafe fn submit(&self, asked: &[Asked<'_>], words: &[u64], memory: Option<&mut Memory>) -> Submitted {
         // SAFETY: as the caller promises.
         let whole = memory.and_then(|memory| unsafe { replay::submit(&self.device, asked, words, memory) });
         // SAFETY: as above.
         whole.unwrap_or_else(|| unsafe { ask_each(self, asked, words) })
+    }
+
+    fn stamp(&self) -> Result<Option<Box<dyn Stamp>>, String> {
+        Ok(Some(Box::new(driver::Stamp::new(&self.device).map_err(text)?)))
     }
 
     fn mark(&self) -> Result<Option<Mark>, String> {

@@ -5,7 +5,8 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use kiln_lowering::pipeline::See;
 use kiln_lowering::schedule::{Gemm, Grain, Plan, Sort};
@@ -17,7 +18,7 @@ use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::Buffer;
 use super::host::Host;
-use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Start, Ticket};
+use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Stamp, Start, Ticket};
 
 /// Number of the first CUDA device that is played.
 pub(crate) const FIRST: usize = 9000;
@@ -162,6 +163,15 @@ impl Heap for Remote {
         Ok(true)
     }
 
+    unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
+        let (to, from) = (Address::of(start), Address::of(from));
+        self.queue.ask(move || {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::copy_nonoverlapping(from.start(), to.start(), bytes) };
+            true
+        })
+    }
+
     fn size(&self) -> Option<u64> {
         Some(self.size as u64)
     }
@@ -208,6 +218,20 @@ pub(super) fn open(number: usize) -> (Arc<dyn Heap>, Start) {
     let size = if number == SMALL { LITTLE } else { 1 << 30 };
     let heap = Arc::new(Remote { queue: Arc::clone(&queue), size, taken: AtomicUsize::new(0) });
     (heap, Box::new(move || Box::new(Delayed { host: Host::new(), queue, frail: number >= FRAIL })))
+}
+
+struct Passed {
+    queue: Arc<Queue>,
+    time: Arc<OnceLock<Instant>>,
+}
+
+impl Stamp for Passed {
+    fn since(&self, earlier: &dyn Stamp) -> Result<Duration, String> {
+        self.queue.run_all()?;
+        let earlier: &dyn Any = earlier;
+        let earlier = earlier.downcast_ref::<Passed>().and_then(|passed| passed.time.get());
+        earlier.zip(self.time.get()).map(|(first, last)| *last - *first).ok_or("the stamps were not passed".into())
+    }
 }
 
 impl Engine for Delayed {
@@ -263,6 +287,13 @@ impl Engine for Delayed {
     unsafe fn submit(&self, asked: &[Asked<'_>], words: &[u64], _: Option<&mut Memory>) -> Submitted {
         // SAFETY: as the caller promises.
         unsafe { ask_each(self, asked, words) }
+    }
+
+    fn stamp(&self) -> Result<Option<Box<dyn Stamp>>, String> {
+        let (queue, time) = (Arc::clone(&self.queue), Arc::<OnceLock<Instant>>::default());
+        let passed = Arc::clone(&time);
+        self.queue.ask(move || passed.set(Instant::now()).is_ok())?;
+        Ok(Some(Box::new(Passed { queue, time })))
     }
 
     fn mark(&self) -> Result<Option<Mark>, String> {

@@ -13,6 +13,7 @@ mod interp;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kiln_lowering::pipeline::See;
 use kiln_lowering::schedule::{Arg, Gemm, Grain, Plan, Sort, Tail};
@@ -61,6 +62,12 @@ pub(super) trait Kernel: Any + Send + Sync {
     /// There is a word per parameter of the program, and in each buffer's the address of memory of this device that
     /// holds all elements that the program accesses, aligned to 64, which belongs to this run alone where it is written.
     unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Checked, String>;
+}
+
+/// A place in the order of work, of which a device that works by itself keeps when it came past it.
+pub(crate) trait Stamp: Any + Send {
+    /// How long after an earlier one it was; waits until the device has come past it.
+    fn since(&self, earlier: &dyn Stamp) -> Result<Duration, String>;
 }
 
 /// What an engine remembers of a plan.
@@ -142,6 +149,11 @@ pub(super) trait Engine: Send + Sync {
         false
     }
 
+    /// Memory for work that will come again for certain.
+    fn expect(&self) -> Memory {
+        None
+    }
+
     /// Asks for work as a whole.  `memory` is that of the plan, for what makes it faster when it comes again; there is
     /// none where the work is only a part of the plan's.
     ///
@@ -150,6 +162,11 @@ pub(super) trait Engine: Send + Sync {
     /// As for [`Kernel::launch`] and [`Engine::product`].
     unsafe fn submit(&self, _asked: &[Asked<'_>], _words: &[u64], _memory: Option<&mut Memory>) -> Submitted {
         unreachable!("this machine is asked for one thing after another")
+    }
+
+    /// The device's own time after what was asked for so far; nothing where that is done already.
+    fn stamp(&self) -> Result<Option<Box<dyn Stamp>>, String> {
+        Ok(None)
     }
 
     /// Marks what was asked for so far; nothing where it is done already.

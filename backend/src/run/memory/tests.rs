@@ -89,6 +89,11 @@ impl Heap for Small {
         Ok(())
     }
 
+    unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { HostHeap.duplicate(start, from, bytes) }
+    }
+
     unsafe fn read(&self, _: NonNull<u8>, _: &mut [u8]) -> Result<(), String> {
         Ok(())
     }

@@ -13,8 +13,12 @@ const PLACES: &[(&str, &str)] = &[
     ("lowering/src/llvm/address.rs", "asks LLVM for addresses"),
     ("lowering/src/target/host/pool.rs", "lends borrowed data to threads that outlive the call"),
     ("backend/src/run/**", "owns raw memory of devices"),
+    ("backend/src/backend.rs", "Burn declares replays of graphs so"),
+    ("backend/src/record/tests/graphs.rs", "replays graphs"),
     ("conformance/src/targets/host.rs", "launches kernels on buffers of its own"),
     ("conformance/src/targets/nvidia.rs", "likewise, in a GPU's memory"),
+    ("conformance/suite/src/tests/burn/captures.rs", "replays graphs"),
+    ("conformance/suite/src/bin/kiln-conformance/bench/launches.rs", "likewise"),
 ];
 
 /// How far above its `unsafe` a reason may start within the same statement.

@@ -3,12 +3,15 @@
 pub mod activations;
 pub mod against;
 pub mod blocks;
+pub mod captures;
 pub mod cases;
 pub mod decisions;
 pub mod epilogues;
 pub mod faults;
 pub mod memory;
 pub mod metamorphic;
+pub mod moves;
+pub mod profiles;
 pub mod program;
 
 use burn_kiln::KilnDevice;

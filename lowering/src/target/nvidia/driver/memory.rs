@@ -169,6 +169,18 @@ impl Device {
         Ok(())
     }
 
+    /// Copies memory to another place of the same device's, after everything asked for so far.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Device::upload`] and [`Device::download`]; the two do not overlap.
+    pub unsafe fn duplicate(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+        self.enter()?;
+        // SAFETY: as the caller promises.
+        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream) };
+        self.check("cuMemcpyDtoDAsync", code)
+    }
+
     /// Fills memory with zeros, after everything asked for so far.
     ///
     /// # Safety

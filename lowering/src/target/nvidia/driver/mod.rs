@@ -5,6 +5,7 @@
 //! memory may be handed to new work as soon as all work that uses it has been asked for, and nobody waits for the device
 //! but who reads.
 
+mod clock;
 mod graph;
 mod matrices;
 mod memory;
@@ -18,6 +19,7 @@ use std::sync::{Mutex, OnceLock};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 
+pub use clock::Stamp;
 pub use graph::{Graph, Work};
 pub use matrices::takes;
 use memory::Staging;

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Instant;
 
 use burn_kiln::{KilnDevice, inspect};
-use burn_tensor::{Device, FloatDType, Tensor};
+use burn_tensor::{Device, FloatDType, Tensor, capture};
 use kiln_bench::numbers::Numbers;
 use serde_json::{Value, json};
 
@@ -17,7 +17,8 @@ const PLANS: usize = 200;
 const BATCHES: usize = 5;
 
 /// `kernels` (of a plan), `microseconds` (a kernel, from the first call to the end of the last), and
-/// `thread_microseconds` (a kernel, of the device's own thread), where the system tells.
+/// `thread_microseconds` (a kernel, of the device's own thread), where the system tells; the same of replays of the plan
+/// as a captured graph, `replay_microseconds` and `replay_thread_microseconds`.
 pub fn measure(device: &Device) -> Result<Value, String> {
     let x: Tensor<2> = Numbers::new(2).of(FloatDType::F32, [64, 64], -1.0, 1.0, device);
     let plan = |x: Tensor<2>| {
@@ -30,14 +31,40 @@ pub fn measure(device: &Device) -> Result<Value, String> {
     }
     let (_kept, report) = inspect::record(&machine, || plan(x.clone()));
     let kernels = report.kernels();
+    let launched = best(device, kernels, || {
+        let y = plan(x.clone());
+        let flushed = device.flush();
+        drop(y);
+        flushed.map_err(|error| error.to_string())
+    })?;
+    let mut graph = capture(device, || plan(x.clone()));
+    let replayed = best(device, kernels, || {
+        // SAFETY: the input outlives the replays, and nobody else has it.
+        let _ = unsafe { graph.replay() };
+        Ok(())
+    })?;
+    Ok(json!({
+        "kernels": kernels,
+        "microseconds": launched.0,
+        "thread_microseconds": launched.1,
+        "replay_microseconds": replayed.0,
+        "replay_thread_microseconds": replayed.1,
+    }))
+}
+
+/// The least time of a kernel in all, and on the device's own thread, over several batches of plans.
+fn best(
+    device: &Device,
+    kernels: usize,
+    mut run: impl FnMut() -> Result<(), String>,
+) -> Result<(f64, Option<f64>), String> {
+    let machine = KilnDevice::default();
     let mut best = (f64::INFINITY, None);
     for _ in 0..BATCHES {
         device.sync().map_err(|error| error.to_string())?;
         let (before, start) = (thread_time(&machine), Instant::now());
         for _ in 0..PLANS {
-            let y = plan(x.clone());
-            device.flush().map_err(|error| error.to_string())?;
-            drop(y);
+            run()?;
         }
         device.sync().map_err(|error| error.to_string())?;
         let whole = start.elapsed().as_secs_f64() * 1e6 / (PLANS * kernels) as f64;
@@ -46,7 +73,7 @@ pub fn measure(device: &Device) -> Result<Value, String> {
             best = (whole, own.map(|time| time / (PLANS * kernels) as f64));
         }
     }
-    Ok(json!({ "kernels": kernels, "microseconds": best.0, "thread_microseconds": best.1 }))
+    Ok(best)
 }
 
 /// Nanoseconds that the device's thread has run, where Linux tells.

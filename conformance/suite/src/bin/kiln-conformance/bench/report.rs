@@ -77,10 +77,13 @@ impl Report {
             Some(Ok(found)) => {
                 let number = |key: &str| found[key].as_f64().map_or("?".into(), |n| format!("{n:.2}"));
                 format!(
-                    "launches: {} kernels a plan, {} µs each, of which {} µs of the device's thread",
+                    "launches: {} kernels a plan, {} µs each, of which {} µs of the device's thread; as a captured graph \
+                     {} and {}",
                     found["kernels"],
                     number("microseconds"),
-                    number("thread_microseconds")
+                    number("thread_microseconds"),
+                    number("replay_microseconds"),
+                    number("replay_thread_microseconds")
                 )
             }
             Some(Err(error)) => format!("launches: {error}"),
