@@ -161,7 +161,7 @@ impl Assignment {
     /// Where lanes load several elements at once, they hold as many side by side as the widest element type of the
     /// accesses of a shape allows, if any access can make use of it, and lanes are left with none.
     fn find_packed(&mut self, program: &Program, infos: &SecondaryMap<Value, Info>) {
-        let mut widest: FxHashMap<&Shape, (u32, u32)> = FxHashMap::default();
+        let mut widest: FxHashMap<&Shape, (u32, (u32, usize))> = FxHashMap::default();
         for data in program.insts.values() {
             let (value, offsets) = match data.op {
                 Op::Load(_) => (data.results[0], data.args[0]),
@@ -169,18 +169,20 @@ impl Assignment {
                 _ => continue,
             };
             let ty = program.ty(value);
-            let run = infos[offsets].axes.iter().map(|axis| axis.contiguity.min(aligned(axis))).max().unwrap_or(1);
+            let runs = infos[offsets].axes.iter().map(|axis| axis.contiguity.min(aligned(axis)));
+            let run = runs.zip(0..).max().unwrap_or((1, 0));
             let (bytes, runs) = widest.entry(&program.ty(offsets).shape).or_default();
             *bytes = (*bytes).max(ty.dtype.bytes() as u32);
             *runs = (*runs).max(run);
         }
-        // Tiles that are taken apart keep their lanes along the last axis, so that nothing moves.
+        // Tiles that are taken apart keep their lanes along the last axis, so that nothing moves; those that lie along
+        // another one are turned anyway.
         let apart = program.insts.values().filter(|data| matches!(data.op, Op::Split));
         let apart: Vec<u32> = apart.map(|data| bits_of(&program.ty(data.args[0]).shape)).collect();
-        for (shape, (bytes, run)) in widest {
+        for (shape, (bytes, (run, axis))) in widest {
             let all = bits_of(shape);
             let place = match shape.last() {
-                Some(last) if apart.iter().any(|&bits| bits <= all) => last.trailing_zeros(),
+                Some(last) if axis + 1 == shape.len() && apart.iter().any(|&bits| bits <= all) => last.trailing_zeros(),
                 _ => all,
             };
             // Warps may lie along another axis.

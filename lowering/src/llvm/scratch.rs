@@ -81,6 +81,14 @@ impl<'c> Lower<'_, 'c> {
         if let Some(pieces) = Pieces::between(&tile.layout, layout, dtype) {
             return self.through_pieces(thread, tile, layout, &pieces);
         }
+        if let Some(order) = runs_first(&tile.layout, layout, PIECE / dtype.bytes() as u32) {
+            let [from, to] = [&tile.layout, layout].map(|layout| moved(layout, &order));
+            if let Some(pieces) = Pieces::between(&from, &to, dtype) {
+                let tile = Tile { layout: from, regs: tile.regs.clone() };
+                let regs = self.through_pieces(thread, &tile, &to, &pieces).regs;
+                return Tile { layout: layout.clone(), regs };
+            }
+        }
         let ir = self.ir;
         // Rows begin an odd number of words apart, so that the elements of a column lie in different banks.
         let gap = if layout.shape.len() > 1 { 4u32.div_ceil(dtype.bytes() as u32) } else { 0 };
@@ -214,10 +222,27 @@ impl Panelled {
     }
 }
 
+/// An order of the coordinates' bits in which those come first that registers of both layouts have, as many as tell the
+/// elements of a piece apart.
+fn runs_first(from: &Layout, to: &Layout, elements: u32) -> Option<Linear> {
+    let all = from.shape.iter().product::<u32>().ilog2();
+    let both = |bit: &u32| [from, to].iter().all(|layout| layout.register.bases().contains(&(1 << bit)));
+    let first: Vec<u32> = (0..all).filter(both).take(elements.ilog2() as usize).collect();
+    let place = |bit: u32| match first.iter().position(|&b| b == bit) {
+        Some(i) => i as u32,
+        None => bit + first.iter().filter(|&&b| b > bit).count() as u32,
+    };
+    (1 << first.len() == elements).then(|| Linear::new((0..all).map(|bit| 1 << place(bit))))
+}
+
 /// The layout with an element's place in panels for its coordinate.
 fn placed(layout: &Layout, panels: &Panels) -> Layout {
-    let places = panels.places();
-    let [register, lane, warp] = [&layout.register, &layout.lane, &layout.warp].map(|map| map.then(&places));
+    moved(layout, &panels.places())
+}
+
+/// The layout with the images of coordinates for coordinates.
+fn moved(layout: &Layout, places: &Linear) -> Layout {
+    let [register, lane, warp] = [&layout.register, &layout.lane, &layout.warp].map(|map| map.then(places));
     Layout { shape: smallvec![layout.shape.iter().product()], register, lane, warp }
 }
 

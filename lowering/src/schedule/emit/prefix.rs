@@ -15,7 +15,7 @@ use super::super::grain::Grain;
 use super::super::group::AxisData;
 use super::super::looped::Looped;
 use super::super::simplify::CHUNK;
-use super::columns::{columns, side_by_side};
+use super::columns::{columns, columns_by_halves, side_by_side};
 use super::combine::{combine, neutral};
 use super::context::Emitter;
 use super::point::Point;
@@ -25,6 +25,9 @@ use crate::DType;
 use crate::graph::{Graph, Node, Reduction};
 use crate::op::Pointwise;
 use crate::tile::{Builder, Param, Value};
+
+/// Bytes of a line of the cache.
+const LINE: u32 = 128;
 
 /// A prefix to be written.
 struct Prefix<'a> {
@@ -38,8 +41,9 @@ struct Prefix<'a> {
     index: DType,
     /// Whether tiles are turned.
     turned: bool,
-    /// Extent of such tiles along either axis.
+    /// Extents of such tiles: rows side by side, and terms of each.
     side: u32,
+    length: u32,
 }
 
 /// Which states are carried along the terms.
@@ -73,12 +77,14 @@ pub fn emit(
     // A lane holds a whole row of a tile.
     let bytes = dtype.compute().bytes().max(4);
     let side = (grain.side(bytes) * 4 / bytes as u32).max(16);
+    // Where lanes load several elements at once, what is read of a row fills a line of the cache.
+    let length = if grain.asks_first { (LINE / dtype.bytes() as u32).min(TILE).max(side) } else { side };
     let shared = terms >= grain.shared && rows.div_ceil(side.into()) * 4 <= grain.programs.into();
     let turned = along && terms > WINDOW || shared;
     if shared && let Some(axis) = step {
         divide_terms(&mut looped, axis);
     }
-    let prefix = Prefix { graph, node, looped: &looped, x, kind, dtype, grain, index, turned, side };
+    let prefix = Prefix { graph, node, looped: &looped, x, kind, dtype, grain, index, turned, side, length };
     match shared {
         true => prefix.shared(rows, terms),
         false => Passes::from(prefix.whole(step, terms)),
@@ -266,19 +272,20 @@ impl Prefix<'_> {
             });
         }
         let Some(axis) = step else { unreachable!("turned tiles have two axes") };
-        let side = e.int(self.side.into());
-        let full = full_end(e, low, high, self.side);
-        let states = e.for_loop((low, full, side), states, |e, at, states| {
+        let length = e.int(self.length.into());
+        let full = full_end(e, low, high, self.length);
+        let states = e.for_loop((low, full, length), states, |e, at, states| {
             let mut inner = e.inside(point);
-            let index = indices(e, at, self.side, 1);
+            let index = indices(e, at, self.length, 1);
             inner.axes[axis] = Some(index);
             inner.walked_run = Some(index);
             let x = e.value(self.x, &mut inner);
             let x = e.b.cast(x, self.dtype.compute());
-            let x = e.b.broadcast(x, &[self.side, self.side]);
+            let x = e.b.broadcast(x, &[self.length, self.side]);
             let x = e.b.trans(x, &[1, 0]);
             let mut states = states.to_vec();
             let mut prefixes = Vec::new();
+            let columns = if self.grain.asks_first { columns_by_halves } else { columns };
             for x in columns(&mut e.b, x) {
                 let (prefix, next) = self.term(&mut e.b, x, &states, carry);
                 prefixes.extend(prefix);

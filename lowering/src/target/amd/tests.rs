@@ -145,7 +145,9 @@ fn work_groups_hold_as_many_programs_as_there_is_shared_memory_for() {
     let turned = b.trans(xs, &[1, 0]);
     b.store(y, offsets, turned, None);
     for c in everywhere(&b.finish()) {
-        assert_eq!((c.object.programs, c.kernel.group_bytes), (2, 2 * 64 * 65 * 4), "{}", c.text());
+        // 32 lanes keep four elements apart from others in both layouts, which change places as a piece, without gaps.
+        let (programs, row) = if c.machine.lanes == 64 { (2, 65) } else { (4, 64) };
+        assert_eq!((c.object.programs, c.kernel.group_bytes), (programs, programs * 64 * row * 4), "{}", c.text());
     }
 }
 

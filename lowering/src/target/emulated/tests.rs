@@ -538,6 +538,21 @@ fn warps_share_a_row() {
     }
 }
 
+/// Prefixes of rows whose terms are turned in pieces, of the last rows and terms too.
+#[test]
+fn turned_prefixes_are_those_of_the_rows() {
+    use crate::graph::{Graph, Reduction};
+    use crate::schedule::attention::tests::{launch, operands, options};
+    for (dtype, rows, terms) in [(DType::Bf16, 40, 200), (DType::F32, 33, 1100), (DType::F16, 32, 64)] {
+        let mut g = Graph::new();
+        let x = g.input(dtype, &[rows, terms]);
+        let y = g.scan(Reduction::Sum, x, 1);
+        g.outputs.push(y);
+        let case = launch(&g, &operands(&g), options().grain);
+        agrees_on(&case, &spec(32, 1)).unwrap_or_else(|e| panic!("{rows} rows of {terms} {dtype}: {e}"));
+    }
+}
+
 /// Tiles of rows that are there as a whole, and of some that are not.
 #[test]
 fn rows_that_are_filled_up_are_summed_with_and_without_checks() {

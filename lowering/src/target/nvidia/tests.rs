@@ -144,6 +144,20 @@ fn extremes_of_columns_are_compared_as_floats() {
     assert!(count("max.NaN.f32") >= 32 && count("xor.b32") < 16, "{text}");
 }
 
+/// What is read of a row of a prefix sum fills a line, and is turned and turned back sixteen bytes at a time.
+#[test]
+fn prefixes_are_turned_in_pieces() {
+    let mut g = Graph::new();
+    let x = g.input(DType::Bf16, &[256, 1024]);
+    let y = g.scan(Reduction::Sum, x, 1);
+    g.outputs.push(y);
+    let (_, text) = kernel(&g);
+    let whole = &text[..text.rfind("st.shared").unwrap()];
+    let count = |what: &str| whole.matches(what).count();
+    assert_eq!(["ld.shared.b16", "st.shared.b16", ".local"].map(count), [0; 3], "{text}");
+    assert!(count("ld.global.nc.v4.b32") >= 8 && count("st.shared.v4.b32") >= 15, "{text}");
+}
+
 #[test]
 fn sums_are_shuffled() {
     let mut b = Builder::new("sum");
