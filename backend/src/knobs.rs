@@ -29,7 +29,8 @@ pub const KILN_THREADS: &str = "KILN_THREADS";
 pub const KILN_MEMORY_LIMIT: &str = "KILN_MEMORY_LIMIT";
 /// File that gets a line of JSON with counters at each sync and at the end of the process.
 pub const KILN_STATS: &str = "KILN_STATS";
-/// Number of recorded operations after which work is handed to the device; 256 if unset.
+/// Number of recorded operations after which work is handed to the device; 256 if unset.  A GPU waits for up to 32 times
+/// as many while results of most of them are still held.
 pub const KILN_SEGMENT_OPS: &str = "KILN_SEGMENT_OPS";
 /// Bytes of operands that recorded work may hold before it is handed to the device; if unset a sixteenth of a GPU's
 /// memory, 1G elsewhere.

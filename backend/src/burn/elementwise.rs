@@ -9,7 +9,7 @@ use kiln_lowering::op::Pointwise as P;
 
 use super::checks;
 use super::dims::dims;
-use super::scalars::{as_i128, range, saturated};
+use super::scalars::{as_f64, as_i128, is_limit, range, saturated};
 use crate::record::{Tape, record};
 use crate::{KilnTensor, to_kiln};
 
@@ -36,6 +36,12 @@ pub fn with_scalar(op: &'static str, row: P, x: KilnTensor, s: Scalar) -> KilnTe
 pub fn beside(t: &mut Tape, x: Node, s: Scalar) -> Node {
     let (dtype, dims) = (t.dtype(x), t.dims(x).clone());
     t.scalar(dtype, s, &dims)
+}
+
+/// A number to compare with, or to fill in where a mask holds.  One that [limits](is_limit) its type is of the program's
+/// text, by which composites are known; another one is bound at run time.
+pub fn bound(t: &mut Tape, x: Node, s: Scalar) -> Node {
+    if is_limit(t.dtype(x), s) { fixed(t, x, as_f64(s)) } else { beside(t, x, s) }
 }
 
 /// A number of the program's text in the type and shape of `x`.
@@ -77,7 +83,7 @@ pub fn compare_elem(op: &'static str, row: P, x: KilnTensor, s: Scalar, out: Boo
             let dims = t.dims(x).clone();
             return t.literal(DType::Bool, f64::from(u8::from(holds)), &dims);
         }
-        let s = beside(t, x, s);
+        let s = bound(t, x, s);
         t.map(row, &[x, s])
     })
 }

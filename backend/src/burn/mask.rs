@@ -4,7 +4,7 @@ use burn_backend::Scalar;
 use kiln_lowering::op::Pointwise as P;
 
 use super::checks;
-use super::elementwise::beside;
+use super::elementwise::bound;
 use crate::KilnTensor;
 use crate::record::record;
 
@@ -22,7 +22,7 @@ pub fn fill(op: &'static str, x: KilnTensor, mask: KilnTensor, value: Scalar) ->
     checks::same_device(op, &x, &mask);
     checks::broadcast(op, &x, &mask);
     record(op, &x.device(), [&x, &mask], x.dtype(), |t, [x, mask]| {
-        let value = beside(t, x, value);
+        let value = bound(t, x, value);
         t.map(P::Select, &[mask, value, x])
     })
 }

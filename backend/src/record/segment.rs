@@ -14,6 +14,13 @@ use super::value::Value;
 use crate::run::Machine;
 use crate::tensor::KilnTensor;
 
+/// How many times as long a segment may become of which much is still wanted, on machines that wait for that: a training
+/// step of a dozen layers has five thousand operations.
+const PATIENCE: usize = 32;
+
+/// Results that an inference may be in the middle of: a layer's, and what was projected for later steps.
+const FEW: usize = 32;
+
 /// Which node an operation's rows begin at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpMark {
@@ -161,11 +168,26 @@ impl Segment {
     /// Whether the segment should be handed over.  A loop that reads nothing must be cut somewhere, and always at the
     /// same place of its body, or each segment would be a program of its own: so past the wanted length the cut is
     /// chosen by the operations around it, one place in 64.
+    ///
+    /// What is still wanted there has to be written.  A training step's forward pass leaves what its backward pass reads:
+    /// where the machine is patient, both are one segment, and little of that is written.
     pub(super) fn is_full(&mut self) -> bool {
         let (length, wanted) = (self.ops.len(), crate::knobs::get().segment_ops);
-        self.bytes > self.look_at && self.holds_much()
-            || length >= wanted.saturating_mul(4)
-            || length >= wanted && self.recent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58 == 0
+        if self.bytes > self.look_at && self.holds_much() {
+            return true;
+        }
+        let most = wanted.saturating_mul(4);
+        let is_place = self.recent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58 == 0;
+        if length < wanted || !is_place && !length.is_multiple_of(most) {
+            return false;
+        }
+        let limit = if is_place { wanted } else { most }.saturating_mul(PATIENCE);
+        !(self.machine.is_patient && length < limit && self.leaves_much())
+    }
+
+    /// Whether many results are still wanted.
+    fn leaves_much(&self) -> bool {
+        self.results.iter().filter(|value| !value.is_dead()).nth(FEW).is_some()
     }
 
     /// Whether operands that only this segment keeps alive take much memory.

@@ -310,6 +310,29 @@ fn creating_and_dropping_holds_no_memory() {
     assert!(inspect::counts(&device).memory.fresh < fresh + 4000);
 }
 
+/// What is still wanted where a segment ends must be written.  A device that works by itself is not given the forward
+/// half of a training step before the backward half is there, which most of that is wanted for.
+#[test]
+fn a_patient_device_waits_for_what_reads_the_results() {
+    let segments = |device: KilnDevice, holds: bool| {
+        let (_, report) = inspect::record(&device, || {
+            let mut x = tensor(device, &[1.0, 2.0]);
+            let mut held = Vec::new();
+            for _ in 0..2000 {
+                let sum = record_one("sum", &x, BurnDType::F32, |t, x| t.reduce(Reduction::Sum, x, &[0], DType::F32));
+                x = map(Pointwise::Sub, &x, &sum);
+                held.extend(holds.then_some(sum));
+            }
+            sync(&device).expect("no failure");
+            held
+        });
+        report.segments.len()
+    };
+    let patient = DEVICES[2];
+    assert!(segments(patient, false) > 2 && segments(KilnDevice::Cpu, true) > 2);
+    assert_eq!(segments(patient, true), 1);
+}
+
 #[test]
 fn scatter_records_three_operands() {
     for device in DEVICES {

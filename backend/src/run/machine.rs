@@ -120,6 +120,9 @@ pub(crate) struct Machine {
     pub(crate) windows: OpenWindows,
     /// Bytes of operands that recorded work may hold.
     pub(crate) segment_bytes: u64,
+    /// Whether a segment of which much is still wanted goes on: memory is a way off, and what need not be written to it
+    /// saves more than working on the first operations early.
+    pub(crate) is_patient: bool,
     /// Set at the end of the process: what is still in the queue is left undone.
     halted: AtomicBool,
     queue: SyncSender<Message>,
@@ -155,6 +158,7 @@ impl Machine {
         let machine: &'static Machine = Box::leak(Box::new(Machine {
             device,
             segment_bytes: knobs.segment_bytes.or_else(|| Some(heap.size()? / 16)).unwrap_or(1 << 30),
+            is_patient: !heap.is_host(),
             pool: Pool::of(heap, knobs.memory_limit),
             random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),

@@ -19,7 +19,6 @@ use super::factors::Factor;
 use super::ir::{Any, built};
 use super::lower::Lower;
 use super::ring::{Ring, Turn};
-use crate::dtype::DType;
 use crate::tile::{Block, Inst, Op, Value};
 
 /// Pieces that a thread copies for an iteration, from which on it pays to keep where each lies in a register of its own.

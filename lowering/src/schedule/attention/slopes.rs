@@ -136,7 +136,8 @@ impl Slopes {
     /// The gradients, if nobody looks inside but the attention itself.
     fn whole(self, graph: &Graph, readers: &FxHashMap<Node, Vec<Node>>, attention: &Found) -> Option<Slopes> {
         let starts = [self.product, self.of_weights];
-        let ends = [self.norm, self.common];
+        // The gradient of the result is computed from the result.
+        let ends = [self.norm, self.common, attention.result];
         let mut behind: FxHashSet<Node> = FxHashSet::default();
         let mut open = self.results.to_vec();
         while let Some(node) = open.pop() {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::spelled::{self, Slopes, Spelled};
 use crate::dtype::DType;
-use crate::graph::{Graph, Node, NodeData, Op, Reduction, number};
+use crate::graph::{Graph, Movement, Node, NodeData, Op, Reduction, number};
 use crate::op::Pointwise;
 use crate::schedule::plan::Options;
 
@@ -77,7 +77,10 @@ impl Writer<'_> {
         }
         let data = &self.from.nodes[node];
         let args: SmallVec<[Node; 3]> = data.args.iter().map(|&arg| self.bring(arg)).collect();
-        let made = self.out.nodes.push(NodeData { args, ..data.clone() });
+        let made = match self.turned_back(&data.op, &args) {
+            Some(before) => before,
+            None => self.out.nodes.push(NodeData { args, ..data.clone() }),
+        };
         self.stands_for(node);
         self.new.insert(node, made);
         made
@@ -210,6 +213,15 @@ impl Writer<'_> {
         };
         let found = spelled.inner.iter().copied().find(masks)?;
         is(hidden[1], f64::NEG_INFINITY).then_some((found, of_scores))
+    }
+
+    /// What a permutation undoes: the gradient of `k` turned as `k` was, whose reader then finds it as it is written.
+    fn turned_back(&self, op: &Op, args: &[Node]) -> Option<Node> {
+        let Op::Move(Movement::Permute(back)) = op else { return None };
+        let data = &self.out.nodes[args[0]];
+        let Op::Move(Movement::Permute(there)) = &data.op else { return None };
+        let undone = back.iter().enumerate().all(|(axis, &from)| usize::from(there[usize::from(from)]) == axis);
+        undone.then(|| data.args[0])
     }
 
     /// With the last two axes exchanged.

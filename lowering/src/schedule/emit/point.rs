@@ -1,7 +1,7 @@
 //! A point of the domain while a kernel is written, and along which axes values vary: what does not vary along the
 //! walked axes is computed once, and only what varies along an axis needs that axis' mask.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::super::affine::{Affine, Axis};
@@ -128,7 +128,12 @@ impl Emitter<'_> {
 
     /// Computes ahead of a loop what does not vary inside it.
     pub fn hoist(&mut self, ex: Ex, point: &mut Point) {
-        if point.known.contains_key(&ex) {
+        self.hoist_unseen(ex, point, &mut FxHashSet::default());
+    }
+
+    /// Likewise, what was not met yet: an expression may have many users.
+    fn hoist_unseen(&mut self, ex: Ex, point: &mut Point, seen: &mut FxHashSet<Ex>) {
+        if point.known.contains_key(&ex) || !seen.insert(ex) {
             return;
         }
         if !self.varies[ex.as_u32() as usize].walked {
@@ -137,8 +142,8 @@ impl Emitter<'_> {
         }
         let exprs = self.exprs;
         match &exprs.list[ex].expr {
-            Expr::Map(_, args) => args.iter().for_each(|&a| self.hoist(a, point)),
-            Expr::Guard { value, .. } => self.hoist(*value, point),
+            Expr::Map(_, args) => args.iter().for_each(|&a| self.hoist_unseen(a, point, seen)),
+            Expr::Guard { value, .. } => self.hoist_unseen(*value, point, seen),
             _ => {}
         }
     }
@@ -147,4 +152,28 @@ impl Emitter<'_> {
 /// Whether a place is known without looking anything up.
 fn is_at_hand(at: &Affine) -> bool {
     at.terms.iter().all(|&(axis, _)| axis < FIRST_GATHER)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::DType;
+    use crate::graph::{Array, Graph, Reduction};
+    use crate::op::Pointwise;
+    use crate::schedule::{Grain, Options, execute};
+
+    /// Each sum has the one before twice: sixty of them have one way back for each bit of a number of sixty.
+    #[test]
+    fn operands_of_many_users_are_followed_once() {
+        let mut g = Graph::new();
+        let mut x = g.input(DType::F32, &[3, 10]);
+        for _ in 0..60 {
+            x = g.map(Pointwise::Add, &[x, x]);
+        }
+        let sum = g.reduce(Reduction::Sum, x, &[1], DType::F32);
+        g.outputs.push(sum);
+        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+        let ones = Array::from_floats(DType::F32, &[3, 10], &[1.0; 30]);
+        let got = execute::run(&g, (&[ones], &[]), &options, false).unwrap().remove(0);
+        assert_eq!(got.floats(), [10.0 * 60f64.exp2(); 3]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Graph, Movement, Node, Op, random};
 use crate::schedule::attention::{self, Kernel};
@@ -15,6 +15,9 @@ const RECOMPUTE: u32 = 4;
 /// A costly pointwise value is computed at this many points for each point of a kernel; above, it gets a buffer.  Views
 /// of sums of views multiply: without a bound, sums of neighbours of sums of neighbours grow as a power of their depth.
 const MOST_POINTS: u32 = 16;
+
+/// Most rows that one kernel computes one after the other: compilers follow them by calling themselves.
+const LONGEST: u32 = 512;
 
 /// Why a node has a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +32,8 @@ pub enum Kept {
     Shared,
     /// It is costly and read many times over: computed once.
     Repeated,
+    /// It is made of as many rows as one kernel computes.
+    Long,
     /// Its reader sees it through a view that index arithmetic cannot express, or addresses it by strides.
     Viewed,
     /// Fusing is off.
@@ -44,6 +49,7 @@ impl Kept {
             Kept::Wanted => "the program holds it",
             Kept::Shared => "costly and used by several kernels: computed once",
             Kept::Repeated => "costly and read many times over: computed once",
+            Kept::Long => "as many rows lie behind it as one kernel computes",
             Kept::Viewed => "its reader needs it in memory, addressed by strides",
             Kept::Unfused => "fusing is off",
         }
@@ -75,6 +81,7 @@ pub fn roots(graph: &Graph, attentions: &FxHashMap<Node, Rc<Kernel>>, options: &
             roots.entry(node).or_insert(Kept::Wanted);
         }
     }
+    keep_long(graph, &mut roots, &inside);
     // What several kernels would each compute anew, at a cost, gets a buffer too.
     let mut cost: FxHashMap<Node, u32> = FxHashMap::default();
     for (node, data) in &graph.nodes {
@@ -128,6 +135,19 @@ pub fn roots(graph: &Graph, attentions: &FxHashMap<Node, Rc<Kernel>>, options: &
     roots
 }
 
+/// Keeps pointwise rows behind which there are too many others, one after the other, for a kernel to follow.
+fn keep_long(graph: &Graph, roots: &mut FxHashMap<Node, Kept>, inside: &FxHashSet<Node>) {
+    let mut behind: FxHashMap<Node, u32> = FxHashMap::default();
+    for (node, data) in &graph.nodes {
+        let args = data.args.iter().filter(|&arg| !roots.contains_key(arg));
+        let rows = args.map(|arg| behind[arg]).max().unwrap_or(0) + 1;
+        behind.insert(node, rows);
+        if rows > LONGEST && matches!(data.op, Op::Map(_)) && !inside.contains(&node) {
+            roots.entry(node).or_insert(Kept::Long);
+        }
+    }
+}
+
 /// At how many points a kernel computes a node for each point of its own.
 #[derive(Default)]
 struct Points {
@@ -158,4 +178,27 @@ fn viewed(graph: &Graph, mut node: Node) -> Node {
         node = graph.nodes[node].args[0];
     }
     node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::op::Pointwise;
+    use crate::schedule::Grain;
+
+    /// Nobody is called more often than there are rows in a kernel.
+    #[test]
+    fn long_chains_are_several_kernels() {
+        let mut g = Graph::new();
+        let mut x = g.input(DType::F32, &[10]);
+        for _ in 0..2 * LONGEST + 10 {
+            x = g.map(Pointwise::Sqrt, &[x]);
+        }
+        g.outputs.push(x);
+        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+        let kept = roots(&g, &FxHashMap::default(), &options);
+        let kept: Vec<Kept> = g.nodes.keys().filter_map(|node| kept.get(&node).copied()).collect();
+        assert_eq!(kept, [Kept::Long, Kept::Long, Kept::Wanted]);
+    }
 }

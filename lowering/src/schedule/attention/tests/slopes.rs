@@ -95,7 +95,9 @@ pub(crate) fn training(dtype: DType, sizes: Sizes, change: Change) -> Graph {
     let p = r.g.map(P::Div, &[weights, total]);
     let result = r.g.contract(p, v);
 
+    // Whatever is made of a result, its gradient comes after it.
     let given = r.g.input(dtype, &[1, batch, queries, values]);
+    let given = r.g.map(P::Add, &[given, result]);
     let down = r.turned(v);
     let of_p = r.g.contract(given, down);
     let down = r.turned(p);
@@ -221,6 +223,24 @@ fn gradients_are_two_kernels_that_say_what_their_rows_say() {
             close(sizes, change, &inputs, &got, &format!("{sizes:?} {change:?} {dtype}"));
         }
     }
+}
+
+/// Heads are merged again before they meet the projections' weights: gradients are written so, and nobody copies them.
+#[test]
+fn gradients_lie_as_their_readers_want_them() {
+    let Sizes { batch, width, .. } = TRAINED[0];
+    let mut g = training(DType::Bf16, TRAINED[0], Change::Causal);
+    let weights = g.input(DType::Bf16, &[batch * width, 8]);
+    let merged = |g: &mut Graph, x: Node| {
+        let rows = g.dims(x)[2];
+        let heads = g.permute(x, &[0, 2, 1, 3]);
+        let merged = g.reshape(heads, &[rows, batch * width]);
+        g.contract(merged, weights)
+    };
+    g.outputs = g.outputs.clone().into_iter().map(|x| merged(&mut g, x)).collect();
+    let rows = rows(&g);
+    assert_eq!(rows.len(), 4 + 4, "{rows:?}");
+    assert!(rows.iter().all(|rows| !rows.contains(&"copy")), "{rows:?}");
 }
 
 /// Nothing as large as the scores is written.
