@@ -22,6 +22,21 @@ use crate::tile::Value;
 pub const POINTS: u32 = 128;
 
 impl Visit<'_> {
+    /// All terms in one tile.
+    pub(super) fn unrolled(&self, e: &mut Emitter, point: &mut Point, height: u32, width: u32) -> Vec<Value> {
+        let shape = [height, width];
+        let count = self.terms.fixed.unwrap_or(u64::from(height));
+        let index = walk::lanes(e, height, Some(1));
+        let mask = (count < u64::from(height)).then(|| e.op(Pointwise::Lt, index, self.terms.count));
+        self.hoist(e, point);
+        let zero = e.int(0);
+        let mut inner = self.at(e, point, (zero, index), mask);
+        let operands = self.operands(e, &mut inner, index, &shape);
+        self.write(e, &mut inner);
+        let halved = self.halve(e, &operands);
+        self.results(e, &halved)
+    }
+
     /// Chunk by chunk, `across.width` columns side by side.
     pub(super) fn across(&self, e: &mut Emitter, point: &mut Point, across: Across) -> Vec<Value> {
         self.hoist(e, point);
@@ -36,6 +51,10 @@ impl Visit<'_> {
             // Rows as they come.
             let range = (zero, self.terms.count, e.int(across.height.into()));
             let sums = self.rows(e, point, range, 1, across);
+            return self.results(e, &sums);
+        }
+        if self.terms.fixed == Some(CHUNK) {
+            let sums = self.chunk(e, point, zero, across);
             return self.results(e, &sums);
         }
         let chunks = {

@@ -1,6 +1,7 @@
 //! Reductions with the lanes along the reduced axes: tiles of [`LANES`] terms of one row, chunk by chunk.  What rounds
 //! nothing needs no chunks.
 
+use super::super::expr::Expr;
 use super::super::simplify::{CHUNK, LANES};
 use super::context::Emitter;
 use super::point::Point;
@@ -21,6 +22,13 @@ impl Visit<'_> {
     fn asks_for_chunks(&self, e: &Emitter) -> bool {
         let whole = self.terms.run_length.is_none_or(|terms| terms.is_multiple_of(CHUNK));
         e.asks_first && whole && self.loads() <= FEW && self.stores.is_empty()
+    }
+
+    /// Number of values that a term takes from memory.
+    fn loads(&self) -> usize {
+        let exprs = &self.body.exprs;
+        let wanted = exprs.needed(self.folds.iter().map(|&i| self.body.folds[i].input));
+        wanted.iter().filter(|&&ex| matches!(exprs.list[ex].expr, Expr::Load { .. })).count()
     }
 
     /// Chunk by chunk, each by [`LANES`] lanes side by side in a tile.

@@ -185,6 +185,14 @@ impl Visit<'_> {
         meet.collect()
     }
 
+    /// Asks for what the terms and results at a point take from memory.
+    pub(super) fn ask(&self, e: &mut Emitter, point: &mut Point) {
+        let terms = self.folds.iter().map(|&i| self.body.folds[i].input);
+        let results = self.stores.iter().map(|&i| self.body.stores[i].value);
+        let left = self.keeps.iter().map(|keep| keep.ex);
+        e.ask(terms.chain(results).chain(left), point);
+    }
+
     /// The sums of a whole chunk in their lanes, its tiles asked for together.
     pub(super) fn whole_chunk(&self, e: &mut Emitter, point: &Point, start: Value) -> Vec<Value> {
         let own = [(LANES as u32, 1)];

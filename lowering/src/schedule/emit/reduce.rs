@@ -1,15 +1,15 @@
 //! Reductions inside a kernel, stage by stage: each stage visits the reduced axes once, feeds the reductions whose
 //! operands are ready and writes what is complete.  The order of the sums is the tree of [`super::super::simplify`].
 
-use super::super::expr::{Checks, Ex, Expr};
+use super::super::expr::{Checks, Ex};
 use super::super::group::{AxisData, Body, Store};
-use super::super::simplify::LANES;
+use super::super::simplify::{CHUNK, LANES};
 use super::combine::{Carried, append, combine, enter, is_exact, leave, neutral};
 use super::context::Emitter;
 use super::held::{Group, Held};
 use super::keep::{self, Keep};
 use super::point::Point;
-use super::walk::{self, Tiles, divide, extent, full_end};
+use super::walk::{Tiles, divide, extent, full_end};
 use crate::op::Pointwise;
 use crate::tile::Value;
 
@@ -51,7 +51,7 @@ pub struct Terms {
     outer: Vec<Value>,
     pub(super) inner: Vec<Value>,
     /// Number of terms where it is part of the class.
-    fixed: Option<u64>,
+    pub(super) fixed: Option<u64>,
 }
 
 /// The first of the reduced axes that tiles run along: as few of the last ones as fill whole tiles, or all.
@@ -77,6 +77,8 @@ impl Terms {
         let total = product(&axes[first..]);
         let fixed = match lanes {
             Lanes::Across(Across { unrolled: true, .. }) | Lanes::Held(Held { exact: true, .. }) => Some(total),
+            // A class of its own: what long columns are taken apart into.
+            Lanes::Across(Across { warps: 2.., .. }) if total == CHUNK => Some(total),
             _ => None,
         };
         let count = match fixed {
@@ -164,7 +166,7 @@ pub(super) struct Visit<'a> {
     pub(super) folds: Vec<usize>,
     pub(super) stores: Vec<usize>,
     /// What it leaves in the places of later results.
-    keeps: Vec<Keep>,
+    pub(super) keeps: Vec<Keep>,
     /// What earlier passes left for it.
     found: Vec<Keep>,
 }
@@ -207,21 +209,6 @@ impl Visit<'_> {
                 operand.iter().zip(neutral).map(|(&x, n)| e.b.map(Pointwise::Select, &[mask, x, n])).collect()
             })
             .collect()
-    }
-
-    /// Number of values that a term takes from memory.
-    pub(super) fn loads(&self) -> usize {
-        let exprs = &self.body.exprs;
-        let wanted = exprs.needed(self.folds.iter().map(|&i| self.body.folds[i].input));
-        wanted.iter().filter(|&&ex| matches!(exprs.list[ex].expr, Expr::Load { .. })).count()
-    }
-
-    /// Asks for what the terms and results at a point take from memory.
-    pub(super) fn ask(&self, e: &mut Emitter, point: &mut Point) {
-        let terms = self.folds.iter().map(|&i| self.body.folds[i].input);
-        let results = self.stores.iter().map(|&i| self.body.stores[i].value);
-        let left = self.keeps.iter().map(|keep| keep.ex);
-        e.ask(terms.chain(results).chain(left), point);
     }
 
     pub(super) fn write(&self, e: &mut Emitter, point: &mut Point) {
@@ -269,21 +256,6 @@ impl Visit<'_> {
         for ex in folds.chain(self.stores.iter().map(|&i| self.body.stores[i].value)) {
             e.hoist(ex, point);
         }
-    }
-
-    /// All terms in one tile.
-    fn unrolled(&self, e: &mut Emitter, point: &mut Point, height: u32, width: u32) -> Vec<Value> {
-        let shape = [height, width];
-        let count = self.terms.fixed.unwrap_or(u64::from(height));
-        let index = walk::lanes(e, height, Some(1));
-        let mask = (count < u64::from(height)).then(|| e.op(Pointwise::Lt, index, self.terms.count));
-        self.hoist(e, point);
-        let zero = e.int(0);
-        let mut inner = self.at(e, point, (zero, index), mask);
-        let operands = self.operands(e, &mut inner, index, &shape);
-        self.write(e, &mut inner);
-        let halved = self.halve(e, &operands);
-        self.results(e, &halved)
     }
 
     /// Feeds the terms `low..high` in steps, each step a tile of `size` terms: full tiles, in a loop of so many stages, then

@@ -558,18 +558,22 @@ fn turned_prefixes_are_those_of_the_rows() {
 fn rows_that_are_filled_up_are_summed_with_and_without_checks() {
     use crate::graph::{Graph, PadDim, Reduction};
     use crate::schedule::attention::tests::{launch, operands, options};
-    let mut g = Graph::new();
-    let x = g.input(DType::F32, &[110, 70]);
-    let fill = PadDim { high: 10, ..PadDim::default() };
-    let x = g.pad(x, &[fill, PadDim::default()], 0);
-    let x = g.reshape(x, &[3, 40, 70]);
-    let y = g.reduce(Reduction::Sum, x, &[1], DType::F32);
-    g.outputs.push(y);
-    let case = launch(&g, &operands(&g), options().grain);
-    let text = case.program.to_string();
-    let loads = || text.lines().filter(|line| line.contains("= load"));
-    assert!(loads().any(|line| line.contains(", ")) && loads().any(|line| !line.contains(", ")), "{text}");
-    agrees_on(&case, &spec(32, 4)).unwrap();
+    // Chunks of the tree are a class of their own, without a loop around them.
+    for (terms, loops) in [(40, true), (1024, false)] {
+        let mut g = Graph::new();
+        let x = g.input(DType::F32, &[3 * terms - 10, 70]);
+        let fill = PadDim { high: 10, ..PadDim::default() };
+        let x = g.pad(x, &[fill, PadDim::default()], 0);
+        let x = g.reshape(x, &[3, terms, 70]);
+        let y = g.reduce(Reduction::Sum, x, &[1], DType::F32);
+        g.outputs.push(y);
+        let case = launch(&g, &operands(&g), options().grain);
+        let text = case.program.to_string();
+        let loads = || text.lines().filter(|line| line.contains("= load"));
+        assert!(loads().any(|line| line.contains(", ")) && loads().any(|line| !line.contains(", ")), "{text}");
+        assert_eq!(text.matches("for ").count() > 20, loops, "{text}");
+        agrees_on(&case, &spec(32, 4)).unwrap_or_else(|e| panic!("{terms} terms: {e}"));
+    }
 }
 
 proptest! {
