@@ -15,7 +15,8 @@ use crate::graph::{Graph, Movement, Node, NodeData, Op, Reduction, number};
 use crate::op::Pointwise;
 use crate::schedule::plan::Options;
 
-/// The graph with its attentions in f32, and the node of `graph` that each new one stands for; `None` if it has none.
+/// The graph with its attentions in f32, and the node of `graph` that each new one stands for; `None` if it has none, or
+/// if one of them would not become kernels: in f32 its rows cost more.
 pub fn widened(graph: &Graph, options: &Options) -> Option<(Graph, PrimaryMap<Node, Node>)> {
     if !super::is_wanted(options) {
         return None;
@@ -28,8 +29,8 @@ pub fn widened(graph: &Graph, options: &Options) -> Option<(Graph, PrimaryMap<No
     found.iter().for_each(|spelled| by_root.extend(spelled.roots().map(|root| (root, spelled))));
     let inner = found.iter().flat_map(|spelled| spelled.inner.iter().copied()).collect();
     let out = Graph { slots: graph.slots.clone(), inputs: graph.inputs, ..Graph::default() };
-    let (origins, new, forward) = Default::default();
-    let mut writer = Writer { from: graph, out, origins, new, forward };
+    let (origins, new, forward, results) = Default::default();
+    let mut writer = Writer { from: graph, out, origins, new, forward, results };
     let inner: rustc_hash::FxHashSet<Node> = inner;
     for node in graph.nodes.keys().filter(|node| !inner.contains(node)) {
         match by_root.get(&node) {
@@ -41,7 +42,9 @@ pub fn widened(graph: &Graph, options: &Options) -> Option<(Graph, PrimaryMap<No
         }
     }
     writer.out.outputs = graph.outputs.iter().map(|n| writer.new[n]).collect();
-    Some((writer.out, writer.origins))
+    let kernels = super::find(&writer.out, options);
+    let known = writer.results.iter().all(|result| kernels.contains_key(result));
+    known.then_some((writer.out, writer.origins))
 }
 
 struct Writer<'a> {
@@ -51,6 +54,8 @@ struct Writer<'a> {
     new: FxHashMap<Node, Node>,
     /// By the weighted sum.
     forward: FxHashMap<Node, Forward>,
+    /// What kernels shall write.
+    results: Vec<Node>,
 }
 
 /// What the gradients are computed from.
@@ -140,10 +145,12 @@ impl Writer<'_> {
         self.out.map(Pointwise::Exp, &[less])
     }
 
-    /// A product of f32, rounded.
+    /// A product of f32, rounded: a result.
     fn rounded(&mut self, a: Node, b: Node, narrow: DType) -> Node {
         let sums = self.out.contract(a, b);
-        self.out.cast(sums, narrow)
+        let result = self.out.cast(sums, narrow);
+        self.results.push(result);
+        result
     }
 
     fn forward(&mut self, spelled: &Spelled) {
