@@ -21,7 +21,7 @@ from gpt2 import Training
 from numbers_of_bench import digest
 from workloads import HEAVY, HEAVY_VARIANTS, WORKLOADS
 
-WARM_UP, BATCHES, MOST = 4, 7, 400
+WARM_UP, BATCHES, LEAST, MOST = 4, 7, 8, 400
 
 
 def batch(call, calls):
@@ -39,7 +39,7 @@ def measure(call, seconds):
     result = digest(call())
     batch(call, WARM_UP)
     one = batch(call, 1)
-    calls = int(min(max(seconds / BATCHES * 1e3 / one, 1), MOST))
+    calls = int(min(max(seconds / BATCHES * 1e3 / one, LEAST), MOST))
     times = sorted(batch(call, calls) for _ in range(BATCHES))
     bench = triton.testing.do_bench(call, warmup=20, rep=80, return_mode="median")
     return {

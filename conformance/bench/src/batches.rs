@@ -14,7 +14,8 @@ use crate::workload::{Step, Workload};
 const WARM_UP: usize = 4;
 /// Batches that are timed.
 const BATCHES: usize = 7;
-/// Calls of a batch, at most.
+/// Calls of a batch, at least, so that neither the wait nor the head start of whoever records shows, and at most.
+const LEAST: f64 = 8.0;
 const MOST: f64 = 400.0;
 
 /// Sets a workload up and times it for about `seconds`: `first_ms` (the first call, compiling included), `median_ms` and
@@ -26,7 +27,7 @@ pub fn measure(workload: &Workload, device: &Device, seconds: f64) -> Result<Val
     let digest = digest((run.step)().data());
     run.batch(WARM_UP)?;
     let one = run.batch(1)?;
-    let calls = (seconds / BATCHES as f64 * 1e3 / one).clamp(1.0, MOST) as usize;
+    let calls = (seconds / BATCHES as f64 * 1e3 / one).clamp(LEAST, MOST) as usize;
     let mut times = (0..BATCHES).map(|_| run.batch(calls)).collect::<Result<Vec<_>, _>>()?;
     times.sort_by(f64::total_cmp);
     Ok(json!({
