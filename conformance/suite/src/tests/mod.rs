@@ -42,6 +42,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("burn::decisions", burn::decisions::TESTS),
     ("burn::epilogues", burn::epilogues::TESTS),
     ("burn::faults", burn::faults::TESTS),
+    ("burn::gradients", burn::gradients::TESTS),
     ("burn::memory", burn::memory::TESTS),
     ("burn::metamorphic", burn::metamorphic::TESTS),
     ("gpt", gpt::TESTS),
