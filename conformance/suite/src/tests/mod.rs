@@ -43,6 +43,7 @@ const GROUPS: &[(&str, &[Test])] = &[
     ("burn::decisions", burn::decisions::TESTS),
     ("burn::epilogues", burn::epilogues::TESTS),
     ("burn::faults", burn::faults::TESTS),
+    ("burn::gradients", burn::gradients::TESTS),
     ("burn::memory", burn::memory::TESTS),
     ("burn::metamorphic", burn::metamorphic::TESTS),
     ("burn::moves", burn::moves::TESTS),

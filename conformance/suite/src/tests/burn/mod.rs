@@ -8,6 +8,7 @@ pub mod cases;
 pub mod decisions;
 pub mod epilogues;
 pub mod faults;
+pub mod gradients;
 pub mod memory;
 pub mod metamorphic;
 pub mod moves;
