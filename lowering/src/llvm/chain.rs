@@ -61,7 +61,7 @@ impl<'c> Lower<'_, 'c> {
                     let (form, distinct) = (self.form(result, &layout), self.distinct(result, &layout));
                     links.push(Link { inst, result, op, from, form, distinct });
                 }
-                Some((_, op)) if !depends && is_pure(op) => self.inst(inst),
+                Some((_, op)) if !depends && op.is_pure() => self.inst(inst),
                 _ => break,
             }
             count += 1;
@@ -136,21 +136,4 @@ impl<'c> Lower<'_, 'c> {
             },
         }
     }
-}
-
-/// Whether it makes no difference how often and when an instruction is done.
-fn is_pure(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Constant(_)
-            | Op::Scalar(_)
-            | Op::ProgramId(_)
-            | Op::NumPrograms(_)
-            | Op::Arange
-            | Op::Broadcast
-            | Op::ExpandDims(_)
-            | Op::Reshape
-            | Op::Trans(_)
-            | Op::Map(_)
-    )
 }

@@ -159,20 +159,7 @@ impl<'c> Lower<'_, 'c> {
             return true;
         }
         let data = &program.insts[inst];
-        let pure = matches!(
-            data.op,
-            Op::Constant(_)
-                | Op::Scalar(_)
-                | Op::ProgramId(_)
-                | Op::NumPrograms(_)
-                | Op::Arange
-                | Op::Broadcast
-                | Op::ExpandDims(_)
-                | Op::Reshape
-                | Op::Trans(_)
-                | Op::Map(_)
-        );
         own.insert(inst);
-        pure && data.args.iter().all(|&arg| self.follows(body, inside, arg, own))
+        data.op.is_pure() && data.args.iter().all(|&arg| self.follows(body, inside, arg, own))
     }
 }

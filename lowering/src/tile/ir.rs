@@ -282,6 +282,23 @@ impl Op {
         matches!(self, Op::Store(..) | Op::Atomic(..) | Op::Check(_) | Op::For { .. } | Op::If { .. })
     }
 
+    /// Whether it makes no difference how often and when the instruction is done.
+    pub fn is_pure(&self) -> bool {
+        matches!(
+            self,
+            Op::Constant(_)
+                | Op::Scalar(_)
+                | Op::ProgramId(_)
+                | Op::NumPrograms(_)
+                | Op::Arange
+                | Op::Broadcast
+                | Op::ExpandDims(_)
+                | Op::Reshape
+                | Op::Trans(_)
+                | Op::Map(_)
+        )
+    }
+
     /// The blocks this instruction owns.
     pub fn blocks(&self) -> SmallVec<[Block; 2]> {
         match self {

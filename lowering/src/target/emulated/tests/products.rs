@@ -1,0 +1,265 @@
+//! Products whose factors are copied ahead, products in blocks, and convolutions, which are products over windows.
+
+use super::{agrees_on, matrix, run, spec};
+use crate::dtype::DType;
+use crate::graph::{Array, Graph, PadDim, WindowDim, oracle};
+use crate::op::Pointwise;
+use crate::schedule::attention::tests::{operands, options, planned_with};
+use crate::schedule::{Arg, Options, Plan, Step, execute};
+use crate::spec::Spec;
+use crate::target::{amd, nvidia};
+use crate::tile::arbitrary::{Case, Data};
+use crate::tile::{Builder, Precision, Value};
+
+/// How a factor of a product lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// Its neighbours along the terms side by side.
+    AlongTerms,
+    /// Those along the other axis.
+    Across,
+    /// The same, the last term first.
+    Backwards,
+}
+
+/// A product in a loop whose stages copy both factors ahead, factors that lie in all ways, terms that do not fill the last
+/// block; few pieces a thread, and as many as are moved from where they were.
+#[test]
+fn factors_that_are_copied_ahead_are_those_of_the_iteration() {
+    let nvidia = nvidia::spec("sm_90a", 80).unwrap();
+    for (extents, warps, stages) in [([64, 32, 64], 4, 2), ([128, 64, 64], 8, 3), ([128, 128, 64], 4, 3)] {
+        use Lies::{Across, AlongTerms, Backwards};
+        for lies in [[AlongTerms; 2], [Across, AlongTerms], [AlongTerms, Across], [Across; 2], [Backwards; 2]] {
+            for terms in [0, 40, 64, 424] {
+                let case = staged_product(extents, (warps, stages), lies, terms);
+                let matrices = nvidia.matrices;
+                let machine = Spec { name: "sm_80".into(), matrices, group: nvidia.group, ..spec(32, warps) };
+                let what = || format!("{extents:?}, {warps} warps, {stages} stages, {lies:?}, {terms} terms");
+                agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{}: {e}\n{}", what(), case.program));
+            }
+        }
+    }
+}
+
+/// Products in blocks, as where there is no library: both factors lying both ways, batches, edges that fill no block.
+#[test]
+fn products_in_blocks_are_those_of_the_rows() {
+    let nvidia = nvidia::spec("sm_80", 80).unwrap();
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
+    for machine in [nvidia, together, amd::spec("gfx942").unwrap()] {
+        let threads = options().grain;
+        let grain = if machine.group > 0 { threads.together() } else { threads };
+        for ([batch, m, n, k], turned) in [
+            ([1, 200, 144, 112], [false, false]),
+            ([2, 64, 272, 64], [true, false]),
+            ([1, 136, 96, 200], [false, true]),
+            ([3, 72, 40, 33], [true, true]),
+        ] {
+            let mut g = Graph::new();
+            let mut factor = |dims: [u64; 3], turned: bool| {
+                let [batch, rows, columns] = dims;
+                let lies = if turned { [batch, columns, rows] } else { dims };
+                let x = g.input(DType::Bf16, &lies);
+                if turned { g.permute(x, &[0, 2, 1]) } else { x }
+            };
+            let (a, b) = (factor([batch, m, k], turned[0]), factor([batch, k, n], turned[1]));
+            let y = g.contract(a, b);
+            g.outputs.push(y);
+            let inputs = operands(&g);
+            let plan = planned_with(&g, &Options { grain, gemm_from: Some(u64::MAX), ..options() });
+            assert!(plan.programs[0].warps >= 4, "{plan}");
+            let bytes = threads_run(&plan, &inputs, &machine);
+            let got = Array::from_bytes(DType::Bf16, g.dims(y), &bytes);
+            let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
+            for (i, (got, want)) in got.floats().into_iter().zip(want.floats()).enumerate() {
+                assert!(
+                    (got - want).abs() <= 0.01 * want.abs() + 1e-3,
+                    "{} {batch}x{m}x{n}x{k} {turned:?} at {i}: {got}, wanted {want}",
+                    machine.name
+                );
+            }
+        }
+    }
+}
+
+/// Convolutions read their windows from the tensor with its channels last, and nobody copies them; steps, gaps and padding.
+#[test]
+fn convolutions_are_products_over_windows_that_are_not_copied() {
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia::spec("sm_80", 80).unwrap() };
+    for (channels, step, dilation, bias) in [(16, 1, 1, false), (32, 2, 1, true), (16, 1, 2, false)] {
+        let mut g = Graph::new();
+        let [batch, side, rows, size] = [3, 9, 40, 3];
+        let x = g.input(DType::Bf16, &[batch, channels, side, side]);
+        let w = g.input(DType::Bf16, &[rows, channels, size, size]);
+        let wide = if bias { DType::F32 } else { DType::Bf16 };
+        let (x, w) = (g.cast(x, wide), g.cast(w, wide));
+        let pad = PadDim { low: 1, high: 1, interior: 0 };
+        let padded = g.pad(x, &[PadDim::default(), PadDim::default(), pad, pad], 0);
+        let count = (side + 2 - (size - 1) * dilation - 1) / step + 1;
+        let over = |axis| WindowDim { axis, count, size, step, dilation };
+        let windows = g.window(padded, &[over(2), over(3)]);
+        let split = g.reshape(windows, &[batch, 1, channels, count, count, size, size]);
+        let turned = g.permute(split, &[1, 2, 5, 6, 0, 3, 4]);
+        let columns = g.reshape(turned, &[channels * size * size, batch * count * count]);
+        let weights = g.reshape(w, &[rows, channels * size * size]);
+        let y = g.contract(weights, columns);
+        let y = g.cast(y, DType::Bf16);
+        g.outputs.push(y);
+        let inputs = operands(&g);
+        let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
+        let near = |got: &Array, what: &str| {
+            for (i, (got, want)) in got.floats().into_iter().zip(want.floats()).enumerate() {
+                assert!(
+                    (got - want).abs() <= 0.02 * want.abs() + 0.02,
+                    "{what}, {channels} channels at {i}: {got}, {want}"
+                );
+            }
+        };
+        for machine in [&together, &amd::spec("gfx942").unwrap()] {
+            let threads = options().grain;
+            let grain = if machine.group > 0 { threads.together() } else { threads };
+            let options = Options { grain, ..options() };
+            let plan = planned_with(&g, &options);
+            let launched = |step: &Step| match step {
+                Step::Launch { program, .. } => Some(plan.programs[*program].name.clone()),
+                Step::Gemm(_) => Some("gemm".into()),
+                _ => None,
+            };
+            let names: Vec<String> = plan.steps.iter().filter_map(launched).collect();
+            assert!(names.contains(&"product".into()) && !names.contains(&"gemm".into()), "{plan}");
+            let largest = plan.buffers.values().map(|b| b.len).max().unwrap();
+            assert!(largest < g.nodes[columns].len(), "{plan}");
+            near(&execute::run(&g, (&inputs, &[]), &options, true).unwrap()[0], "interpreter");
+            let got = threads_run(&plan, &inputs, machine);
+            near(&Array::from_bytes(DType::Bf16, g.dims(y), &got), &machine.name);
+        }
+    }
+}
+
+/// Runs a plan's launches on emulated threads; gives the bytes of its output.
+fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<u8> {
+    let mut buffers: Vec<Vec<u8>> = plan
+        .buffers
+        .values()
+        .map(|b| match b.input {
+            Some(number) => inputs[number as usize].to_bytes(),
+            None => vec![0xa5; b.len as usize * b.dtype.bytes()],
+        })
+        .collect();
+    for step in &plan.steps {
+        let Step::Launch { program, grid, args, .. } = step else { continue };
+        let program = plan.programs[*program].clone();
+        let data = |arg: &Arg| match arg {
+            Arg::Literal(bits) => Data::Scalar(*bits),
+            Arg::Slot(_) => panic!("no scalars are bound"),
+            Arg::Buffer(buf) => Data::Buffer(buffers[buf.as_u32() as usize].clone()),
+        };
+        let case = Case { grid: *grid, args: args.iter().map(data).collect(), program };
+        let warps = case.program.warps;
+        let emulated = Spec {
+            name: machine.name.clone(),
+            matrices: machine.matrices,
+            group: machine.group,
+            ..spec(machine.lanes, warps)
+        };
+        let (after, _) = run(&case, &emulated).unwrap();
+        for (arg, data) in args.iter().zip(after) {
+            if let (Arg::Buffer(buf), Data::Buffer(bytes)) = (arg, data) {
+                buffers[buf.as_u32() as usize] = bytes;
+            }
+        }
+    }
+    buffers.swap_remove(plan.outputs[0].buffer.as_u32() as usize)
+}
+
+/// Sums of whole numbers that every order of the terms gives: `c = a·b`.
+pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), lies: [Lies; 2], terms: u32) -> Case {
+    let turned = lies.map(|lies| lies != Lies::AlongTerms);
+    let mut b = Builder::new("staged");
+    b.warps(warps);
+    let [x, y] = [0; 2].map(|_| b.buffer(DType::F16, false));
+    let result = b.buffer(DType::F32, true);
+    let length = b.scalar(DType::I32, 8);
+    let pitches = [m, n].map(|n| b.int(DType::I32, n.into()));
+    let axis = |b: &mut Builder, start: Value, n: u32, beside: u8| {
+        let lanes = b.arange(n);
+        let at = b.add(start, lanes);
+        b.expand_dims(at, beside)
+    };
+    let zero = b.int(DType::I32, 0);
+    let step = b.int(DType::I32, k.into());
+    let sum = b.constant(DType::F32, 0);
+    let sums = b.broadcast(sum, &[m, n]);
+    let (open, params) = b.open(&[b.ty(zero).clone(), b.ty(sums).clone()]);
+    let factors = [0, 1].map(|side| {
+        let (rows, pitch) = ([m, n][side], pitches[side]);
+        // Loaded with the contiguous axis last, and turned to where the product has its terms.
+        let last = if turned[side] { 0 } else { 1 };
+        let along = axis(&mut b, params[0], k, last as u8 ^ 1);
+        let across = axis(&mut b, zero, rows, last as u8);
+        let at = match turned[side] {
+            true => {
+                let one = b.int(DType::I32, 1);
+                let last = b.map(Pointwise::Sub, &[length, one]);
+                let row = if lies[side] == Lies::Backwards { b.map(Pointwise::Sub, &[last, along]) } else { along };
+                let start = b.mul(row, pitch);
+                b.add(start, across)
+            }
+            false => {
+                let start = b.mul(across, length);
+                b.add(start, along)
+            }
+        };
+        let inside = b.lt(along, length);
+        let none = b.constant(DType::F16, 0);
+        let tile = b.load_masked([x, y][side], at, inside, none);
+        let terms_last = last == 1;
+        if terms_last == (side == 0) { tile } else { b.trans(tile, &[1, 0]) }
+    });
+    let next = b.dot(factors[0], factors[1], params[1], Precision::Ieee);
+    let body = b.close(open, &[next]);
+    let ty = b.ty(sums).clone();
+    let sums = b.push(crate::tile::Op::For { body, stages }, &[zero, length, step, sums], &[ty])[0];
+    let at = matrix(&mut b, m, n);
+    b.store(result, at, sums, None);
+    let halves = |count: u32, seed: u32| {
+        let number = |i: u32| ((i + seed).wrapping_mul(0x9e37_79b9) >> 28) as f32 - 8.0;
+        let bytes = (0..count).flat_map(|i| half::f16::from_f32(number(i)).to_le_bytes());
+        Data::Buffer(bytes.collect())
+    };
+    let args = vec![
+        halves(m * terms, 1),
+        halves(n * terms, 77),
+        Data::Buffer(vec![0; (m * n * 4) as usize]),
+        Data::Scalar(terms.into()),
+    ];
+    Case { program: b.finish(), grid: [1; 3], args }
+}
+
+/// Its gradients likewise, with the row of sums between.
+#[test]
+fn gradients_of_attention_give_what_their_rows_say() {
+    use crate::schedule::attention::tests::slopes::{TRAINED, close, launched, slots, training};
+    use crate::schedule::attention::tests::{Change, operands, options};
+    let nvidia = nvidia::spec("sm_80", 80).unwrap();
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
+    let [ragged, square, wide] = TRAINED;
+    let cases = [
+        (nvidia, square, Change::Masked),
+        (together.clone(), square, Change::Causal),
+        (together, wide, Change::Causal),
+        (amd::spec("gfx942").unwrap(), ragged, Change::Causal),
+        (amd::spec("gfx1100").unwrap(), ragged, Change::Biased),
+    ];
+    for (machine, sizes, change) in cases {
+        let grain = if machine.group > 0 { options().grain.together() } else { options().grain };
+        let graph = training(DType::Bf16, sizes, change);
+        let inputs = operands(&graph);
+        let got = launched(&graph, (&inputs, &slots(DType::Bf16)), grain, |case| {
+            let lanes = spec(machine.lanes, case.program.warps);
+            let own = Spec { name: machine.name.clone(), matrices: machine.matrices, group: machine.group, ..lanes };
+            run(case, &own).unwrap().0
+        });
+        close(sizes, change, &inputs, &got, &format!("{} {sizes:?} {change:?}", machine.name));
+    }
+}
