@@ -3,7 +3,7 @@
 //! "FlashAttention-2", 2023), if the factors are of a type that matrix instructions multiply.
 //!
 //! The weights are rounded to the type of `v` before they are multiplied, as they are where the softmax is called in that
-//! type.  All else is as the rows say, in f32 inside.  What is [spelled out](spelled) in a narrow type is [rewritten](widened)
+//! type.  All else is as the rows say, in f32 inside.  What is spelled out in a narrow type is rewritten
 //! so before; where its [gradients](slopes) are wanted too, the kernel also leaves what they start from.
 
 mod body;

@@ -32,7 +32,7 @@ fn before_widening(graph: &Graph, args: &[Node]) -> [Node; 2] {
 }
 
 /// The operand of a movement of some kind.
-fn behind<'g>(graph: &'g Graph, node: Node) -> Option<(&'g Movement, Node)> {
+fn behind(graph: &Graph, node: Node) -> Option<(&Movement, Node)> {
     let data = &graph.nodes[node];
     match &data.op {
         Op::Move(movement) => Some((movement, data.args[0])),

@@ -1,4 +1,4 @@
-//! Finds the gradients of an attention behind it, in the form in which they are [written](super::widened): two kernels,
+//! Finds the gradients of an attention behind it, in the form in which they are written: two kernels,
 //! each of which computes the weights anew, and no tensor of the size of the scores is ever written.
 
 use rustc_hash::{FxHashMap, FxHashSet};

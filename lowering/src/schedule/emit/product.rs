@@ -3,7 +3,7 @@
 //!
 //! Whatever the tile, a sum is one fused multiply-add per term in ascending order of `k`, from 0.  So the choice of
 //! tiles, which depends on the sizes, never shows in a result: the same row comes out whatever batch it is in.  Where the
-//! machine has matrix instructions for the factors, and may use them, [`blocks`] are computed by those instead.
+//! machine has matrix instructions for the factors, and may use them, blocks are computed by those instead.
 
 use std::ops::Range;
 
