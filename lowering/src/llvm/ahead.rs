@@ -89,13 +89,14 @@ impl<'c> Laid<'c> {
 
 impl<'c> Lower<'_, 'c> {
     /// Begins the copies of a loop over `low..high`: those of the first iterations are under way behind this.  Nothing where
-    /// the loop has no stages, or multiplies nothing that can be copied.
+    /// the loop has no stages, multiplies nothing that can be copied, or has loops or branches inside, which would begin
+    /// turns of their own or leave out what is due.
     pub fn begin_copies(
         &mut self,
         body: Block,
         (low, high, step): (Any<'c>, Any<'c>, Any<'c>),
     ) -> Option<Rc<Copies<'c>>> {
-        if self.stages < 2 || self.thread().is_none() {
+        if self.stages < 2 || self.thread().is_none() || !self.is_straight(body) {
             return None;
         }
         let (factors, places) = self.factors(body);
@@ -129,7 +130,6 @@ impl<'c> Lower<'_, 'c> {
     /// Ends the copies of a loop.
     pub fn end_copies(&mut self, copies: &Copies<'c>) {
         self.close_ring(&copies.ring);
-        self.laid.read = None;
         for operand in copies.factors.iter().flat_map(|factor| &factor.operands) {
             self.laid.operands.remove(operand);
         }

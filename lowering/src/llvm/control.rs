@@ -175,6 +175,13 @@ impl<'c> Lower<'_, 'c> {
         ir.binary(I::And, fits, ir.icmp(IntPredicate::SLE, high, furthest))
     }
 
+    /// Whether all of a block runs whenever it does, and once: it has neither loops nor branches inside.
+    pub fn is_straight(&self, block: Block) -> bool {
+        let program = self.program;
+        let jumps = |op: &Op| matches!(op, Op::For { .. } | Op::If { .. });
+        !program.blocks[block].insts.iter().any(|&inst| jumps(&program.insts[inst].op))
+    }
+
     /// How many iterations of a loop to run in one go: as many as it takes for a lane to have some loads under way, where
     /// lanes are threads and the loop is short and has no other inside.
     fn unrolled(&self, body: Block) -> u32 {
@@ -182,10 +189,10 @@ impl<'c> Lower<'_, 'c> {
         if self.thread().is_none() {
             return 1;
         }
-        let insts = || program.blocks[body].insts.iter().map(|&inst| &program.insts[inst]);
-        if insts().any(|data| !data.op.blocks().is_empty() && !matches!(data.op, Op::Reduce { .. } | Op::Scan { .. })) {
+        if !self.is_straight(body) {
             return 1;
         }
+        let insts = || program.blocks[body].insts.iter().map(|&inst| &program.insts[inst]);
         let loads = insts().filter(|data| matches!(data.op, Op::Load(_)));
         let bytes: usize =
             loads.map(|data| self.layouts[data.results[0]].registers() * self.ty(data.results[0]).dtype.bytes()).sum();

@@ -41,6 +41,20 @@ fn factors_that_are_copied_ahead_are_those_of_the_iteration() {
     }
 }
 
+/// A loop with stages inside of another, each with a product of its own: only the inner one's factors are copied ahead.
+#[test]
+fn loops_inside_of_loops_take_their_own_turns() {
+    let nvidia = nvidia::spec("sm_90a", 80).unwrap();
+    for (extents, warps, stages) in [([64, 64, 64], 4, 2), ([128, 64, 64], 8, 3)] {
+        for terms in [64, 200] {
+            let case = staged(extents, (warps, stages), [Lies::AlongTerms, Lies::Across], (terms, true));
+            let matrices = nvidia.matrices;
+            let machine = Spec { name: "sm_80".into(), matrices, group: nvidia.group, ..spec(32, warps) };
+            agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{extents:?}, {terms} terms: {e}\n{}", case.program));
+        }
+    }
+}
+
 /// Products in blocks, as where there is no library: both factors lying both ways, batches, edges that fill no block.
 #[test]
 fn products_in_blocks_are_those_of_the_rows() {
@@ -173,7 +187,12 @@ fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<u8> {
 }
 
 /// Sums of whole numbers that every order of the terms gives: `c = a·b`.
-pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), lies: [Lies; 2], terms: u32) -> Case {
+pub(crate) fn staged_product(extents: [u32; 3], cut: (u32, u8), lies: [Lies; 2], terms: u32) -> Case {
+    staged(extents, cut, lies, (terms, false))
+}
+
+/// The same; if `nested`, each block of terms has the whole product in a loop of its own before it.
+fn staged([m, n, k]: [u32; 3], (warps, stages): (u32, u8), lies: [Lies; 2], (terms, nested): (u32, bool)) -> Case {
     let turned = lies.map(|lies| lies != Lies::AlongTerms);
     let mut b = Builder::new("staged");
     b.warps(warps);
@@ -190,13 +209,12 @@ pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), li
     let step = b.int(DType::I32, k.into());
     let sum = b.constant(DType::F32, 0);
     let sums = b.broadcast(sum, &[m, n]);
-    let (open, params) = b.open(&[b.ty(zero).clone(), b.ty(sums).clone()]);
-    let factors = [0, 1].map(|side| {
+    let factor = |b: &mut Builder, start: Value, side: usize| {
         let (rows, pitch) = ([m, n][side], pitches[side]);
         // Loaded with the contiguous axis last, and turned to where the product has its terms.
         let last = if turned[side] { 0 } else { 1 };
-        let along = axis(&mut b, params[0], k, last as u8 ^ 1);
-        let across = axis(&mut b, zero, rows, last as u8);
+        let along = axis(b, start, k, last as u8 ^ 1);
+        let across = axis(b, zero, rows, last as u8);
         let at = match turned[side] {
             true => {
                 let one = b.int(DType::I32, 1);
@@ -215,11 +233,19 @@ pub(crate) fn staged_product([m, n, k]: [u32; 3], (warps, stages): (u32, u8), li
         let tile = b.load_masked([x, y][side], at, inside, none);
         let terms_last = last == 1;
         if terms_last == (side == 0) { tile } else { b.trans(tile, &[1, 0]) }
-    });
-    let next = b.dot(factors[0], factors[1], params[1], Precision::Ieee);
-    let body = b.close(open, &[next]);
+    };
     let ty = b.ty(sums).clone();
-    let sums = b.push(crate::tile::Op::For { body, stages }, &[zero, length, step, sums], &[ty])[0];
+    let types = [b.ty(zero).clone(), ty.clone()];
+    let walk = |b: &mut Builder, sums: Value, inside: &dyn Fn(&mut Builder, Value) -> Value| {
+        let (open, params) = b.open(&types);
+        let [x, y] = [0, 1].map(|side| factor(b, params[0], side));
+        let carried = inside(b, params[1]);
+        let next = b.dot(x, y, carried, Precision::Ieee);
+        let body = b.close(open, &[next]);
+        b.push(crate::tile::Op::For { body, stages }, &[zero, length, step, sums], std::slice::from_ref(&ty))[0]
+    };
+    let inner = |b: &mut Builder, sums: Value| if nested { walk(b, sums, &|_, sums| sums) } else { sums };
+    let sums = walk(&mut b, sums, &inner);
     let at = matrix(&mut b, m, n);
     b.store(result, at, sums, None);
     let halves = |count: u32, seed: u32| {
