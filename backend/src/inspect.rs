@@ -39,6 +39,8 @@ pub struct Shape {
     pub launches: Vec<Launch>,
     /// Products by the BLAS.
     pub gemms: usize,
+    /// Those among them whose epilogue is the BLAS's, too, which no kernel finishes.
+    pub epilogues: usize,
     /// Sorts.
     pub sorts: usize,
     /// Outputs that lie in an operand's memory, as views of it.
@@ -70,10 +72,13 @@ impl Shape {
                 }
                 Step::Gemm(g) => {
                     shape.gemms += 1;
-                    shape.bytes += [&g.a, &g.b, &g.c].map(|m| bytes(m.buffer)).iter().sum::<u64>();
+                    shape.epilogues += usize::from(g.epilogue.is_some());
+                    shape.bytes += g.buffers().into_iter().map(bytes).sum::<u64>();
                     let (a, b, c) = (g.a.buffer, g.b.buffer, g.c.buffer);
                     let batch = g.batch.as_slice();
-                    shape.steps.push(format!("gemm {} {batch:?} {}x{}x{}: {c} = {a} {b}", g.dtype, g.m, g.n, g.k));
+                    let epilogue = g.epilogue.map(|epilogue| epilogue.to_string()).unwrap_or_default();
+                    let what = format!("gemm {} {batch:?} {}x{}x{}", g.dtype, g.m, g.n, g.k);
+                    shape.steps.push(format!("{what}: {c} = {a} {b}{epilogue}"));
                 }
                 Step::Sort(s) => {
                     shape.sorts += 1;
@@ -145,6 +150,11 @@ impl Report {
     /// Number of kernels that finish a product while it is computed: bias, activation, residual, norm.
     pub fn tails(&self) -> usize {
         self.launches().iter().filter(|launch| launch.is_tail).count()
+    }
+
+    /// Number of products whose epilogue, a bias or an activation, the BLAS computes with them.
+    pub fn epilogues(&self) -> usize {
+        self.segments.iter().map(|s| s.shape.epilogues).sum()
     }
 
     /// Number of products by the BLAS.

@@ -43,7 +43,8 @@ pub enum Numerics {
     Strict,
     /// Bit for bit, but recognised composites round once.
     Default,
-    /// Chains may stay in f32 and contract; products on a GPU may round factors of f32 to tf32.
+    /// Chains may stay in f32 and contract; products on a GPU may round factors of f32 to tf32, and an activation that a
+    /// library computes with them may make 0 of NaN.
     Fast,
 }
 

@@ -21,7 +21,7 @@ use crate::passes;
 use crate::target::host::{self, Object};
 use crate::tile::Program;
 
-pub use crate::schedule::plan;
+pub use crate::schedule::{plan, plan_for};
 
 /// Shown the stages of a compilation: a stage's name, and a function that prints it.
 pub type See<'a> = &'a mut dyn FnMut(&'static str, &dyn Fn() -> String);

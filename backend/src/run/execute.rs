@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use kiln_lowering::schedule::{Arg, Buf, Gemm, Plan, Sort, Step, Tail};
 
-use super::engine::{Checked, Engine, Launch, Memory, Ticket};
+use super::engine::{At, Checked, Engine, Launch, Memory, Ticket};
 use super::explain;
 use super::fate::{touched, written};
 use super::gather::{self, Asked, Gather};
@@ -143,14 +143,14 @@ impl<'a> Run<'a> {
         kernel: &Kernel,
         (grid, args, checks): ([u32; 3], &[Arg], &[String]),
     ) -> Result<(), String> {
-        let addresses = self.addresses(gemm)?;
+        let at = self.places(gemm)?;
         self.gather.words.clear();
         self.bind(args)?;
         self.machine.counters.gemms.fetch_add(1, Relaxed);
         let launch = Launch { plan: self.plan, grid, args, params: &self.gather.words, checks: !checks.is_empty() };
         // SAFETY: the plan passes a word per parameter; its buffers hold all elements that the program accesses or the
         // product names, are aligned to 64 bytes, and belong to this run alone where they are written.
-        let checked = unsafe { self.engine.finish((gemm, cut, addresses), &**kernel, &launch) };
+        let checked = unsafe { self.engine.finish((gemm, cut, at), &**kernel, &launch) };
         self.gather.words.clear();
         match checked? {
             Checked::Now(0) => Ok(()),
@@ -319,16 +319,16 @@ impl<'a> Run<'a> {
         data.len as usize * data.dtype.bytes()
     }
 
-    /// Those of a product's buffers.
-    fn addresses(&mut self, gemm: &Gemm) -> Result<[u64; 3], String> {
+    /// Where a product's operands and its result are.
+    fn places(&mut self, gemm: &Gemm) -> Result<At, String> {
         let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| self.address(m.buffer));
-        Ok([a?, b?, c?])
+        Ok(([a?, b?, c?], gemm.bias().map(|(buf, _)| self.address(buf)).transpose()?))
     }
 
     fn gemm(&mut self, step: usize, gemm: &'a Gemm) -> Result<(), String> {
-        let addresses = self.addresses(gemm)?;
+        let at = self.places(gemm)?;
         self.machine.counters.gemms.fetch_add(1, Relaxed);
-        self.ask(step, Asked::Product { gemm, addresses }, &[])
+        self.ask(step, Asked::Product { gemm, at }, &[])
     }
 
     fn sort(&mut self, sort: &Sort) -> Result<(), String> {

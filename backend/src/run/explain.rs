@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kiln_lowering::graph::{Graph, Op};
 use kiln_lowering::schedule::explain::{Explained, Explanation, Value};
-use kiln_lowering::schedule::{InputData, Options, Plan, Step, explain};
+use kiln_lowering::schedule::{Absorbs, Gemm, InputData, Options, Plan, Step, explain};
 use serde_json::{Value as Json, json};
 
 use super::dump;
@@ -30,11 +30,11 @@ pub(super) fn plan(
     number: u64,
     (graph, ops): (&Graph, &[OpMark]),
     inputs: &[InputData],
-    options: &Options,
+    (options, absorbs): (&Options, Absorbs<'_>),
     plan: &Plan,
     effort: Effort,
 ) {
-    let told = explain(graph, inputs, options);
+    let told = explain(graph, inputs, options, absorbs);
     write(&described(number, (graph, ops), plan, &told, effort));
 }
 
@@ -93,10 +93,11 @@ fn step(told: &Explained, ops: &[OpMark], plan: &Plan) -> Json {
         Step::Sort(s) => ("sort", format!("sort axis {}", s.axis), Vec::new()),
         Step::Free(_) => ("free", String::new(), Vec::new()),
     };
-    let tail = told.tail.and_then(|step| match &plan.steps[step] {
-        Step::Launch { program, .. } => Some(dump::label(&plan.programs[*program])),
+    let tail = match (&plan.steps[told.step], told.tail.map(|tail| &plan.steps[tail])) {
+        (_, Some(Step::Launch { program, .. })) => Some(dump::label(&plan.programs[*program])),
+        (Step::Gemm(Gemm { epilogue: Some(_), .. }), _) => Some("the library's own".into()),
         _ => None,
-    });
+    };
     // The operations that these rows come from, each named once where it begins.
     let mut numbers: Vec<usize> =
         told.rows.iter().map(|row| ops.partition_point(|mark| mark.first <= row.origin.as_u32())).collect();
@@ -179,7 +180,7 @@ mod tests {
         let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
         let plan = schedule::plan(&graph, &inputs, &options);
         let effort = Effort { compiled: 1, cache_hits: 0, nanos: 2_000_000 };
-        let told = described(3, (&graph, &ops), &plan, &explain(&graph, &inputs, &options), effort);
+        let told = described(3, (&graph, &ops), &plan, &explain(&graph, &inputs, &options, &|_| false), effort);
         let names = |json: &Json| -> String {
             json.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>().join(" ")).unwrap_or_default()
         };

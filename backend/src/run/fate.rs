@@ -92,7 +92,7 @@ pub(super) fn touched(step: &Step) -> Vec<Buf> {
         Step::Launch { args, .. } => {
             args.iter().filter_map(|a| if let Arg::Buffer(buf) = a { Some(*buf) } else { None }).collect()
         }
-        Step::Gemm(gemm) => vec![gemm.a.buffer, gemm.b.buffer, gemm.c.buffer],
+        Step::Gemm(gemm) => gemm.buffers().into_vec(),
         Step::Sort(sort) => vec![sort.input, sort.output],
         Step::Free(_) => Vec::new(),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kiln_lowering::schedule::{Arg, Gemm, Plan};
 
-use super::engine::{Checked, Engine, Launch, Ticket};
+use super::engine::{At, Checked, Engine, Launch, Ticket};
 use super::kernels::Kernel;
 use super::memory::{Buffer, class};
 
@@ -24,11 +24,7 @@ pub(super) enum Asked<'a> {
         checks: bool,
     },
     /// A product by the library.
-    Product {
-        gemm: &'a Gemm,
-        /// Of the factors' and the result's buffers.
-        addresses: [u64; 3],
-    },
+    Product { gemm: &'a Gemm, at: At },
 }
 
 /// Work with the numbers of the steps it is of, in order.
@@ -86,7 +82,7 @@ pub(super) unsafe fn ask(engine: &dyn Engine, asked: &Asked<'_>, words: &[u64]) 
             unsafe { kernel.launch(&launch) }
         }
         // SAFETY: as the caller promises.
-        Asked::Product { gemm, addresses } => unsafe { engine.product(gemm, *addresses) }.map(|()| Checked::Now(0)),
+        Asked::Product { gemm, at } => unsafe { engine.product(gemm, *at) }.map(|()| Checked::Now(0)),
     }
 }
 

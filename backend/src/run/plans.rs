@@ -72,7 +72,7 @@ impl Plans {
             entry.used = clock;
             return (Rc::clone(&entry.ready), None);
         }
-        let mut plan = pipeline::plan(graph, inputs, options);
+        let mut plan = pipeline::plan_for(graph, inputs, options, &|gemm| kernels.engine.absorbs(gemm));
         // A product whose operands lie in no way that the library knows becomes a kernel, with all others of its segment.
         if plan.steps.iter().any(|s| matches!(s, Step::Gemm(gemm) if !kernels.engine.takes(gemm))) {
             let gemm_from = options.gemm_from.map(|_| u64::MAX);

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use kiln_lowering::schedule::{Arg, Gemm, Sort, Step};
+use kiln_lowering::schedule::{Arg, Buf, Gemm, Sort, Step};
 
 use super::capture::Kept;
-use super::engine::{Checked, Engine, Launch, Memory, Ticket};
+use super::engine::{At, Checked, Engine, Launch, Memory, Ticket};
 use super::execute::{Broken, meaning};
 use super::failure::Failure;
 use super::fate::Fate;
@@ -152,11 +152,11 @@ impl<'a> Again<'a> {
             }
             Step::Gemm(gemm) => {
                 self.counters.gemms.fetch_add(1, Relaxed);
-                let addresses = kept.addresses(gemm)?;
+                let places = kept.places(gemm)?;
                 if let Some(next) = kept.tail(gemm, at.1 + 1).filter(|_| self.engine.finishes()) {
-                    return self.finish(kept, (gemm, addresses), next).map(|()| 2);
+                    return self.finish(kept, (gemm, places), next).map(|()| 2);
                 }
-                self.ask(at, kept, Asked::Product { gemm, addresses })?;
+                self.ask(at, kept, Asked::Product { gemm, at: places })?;
             }
             Step::Sort(sort) => self.sort(kept, sort)?,
             Step::Free(_) => {}
@@ -204,7 +204,7 @@ impl<'a> Again<'a> {
     fn finish(
         &mut self,
         kept: &'a Kept,
-        (gemm, addresses): (&Gemm, [u64; 3]),
+        (gemm, places): (&Gemm, At),
         (number, next, args): (usize, &'a Step, &'a [Arg]),
     ) -> Result<(), String> {
         self.counters.launches.fetch_add(1, Relaxed);
@@ -214,7 +214,7 @@ impl<'a> Again<'a> {
         let Some(cut) = gemm.tail else { unreachable!("the product has a tail") };
         let launch = Launch { plan, grid, args, params: &self.words[params], checks };
         // SAFETY: as in `ask`.
-        let checked = unsafe { self.engine.finish((gemm, cut, addresses), &**kernel, &launch) };
+        let checked = unsafe { self.engine.finish((gemm, cut, places), &**kernel, &launch) };
         self.words.clear();
         match checked? {
             Checked::Now(0) => Ok(()),
@@ -257,10 +257,10 @@ impl Kept {
         self.bound[buf as usize].as_ref().ok_or_else(|| format!("buffer {buf} of a captured plan has no memory"))
     }
 
-    fn addresses(&self, gemm: &Gemm) -> Result<[u64; 3], String> {
-        let address = |buf: u32| self.memory(buf).map(|memory| memory.address().expose_provenance() as u64);
-        let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| address(m.buffer.as_u32()));
-        Ok([a?, b?, c?])
+    fn places(&self, gemm: &Gemm) -> Result<At, String> {
+        let address = |buf: Buf| self.memory(buf.as_u32()).map(|m| m.address().expose_provenance() as u64);
+        let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| address(m.buffer));
+        Ok(([a?, b?, c?], gemm.bias().map(|(buf, _)| address(buf)).transpose()?))
     }
 
     /// The launch that finishes a product, if that is step `number`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use kiln_lowering::graph::{Graph, Node, Op};
-use kiln_lowering::schedule::{InputData, Options, Step};
+use kiln_lowering::schedule::{Absorbs, Gemm, InputData, Options, Step};
 
 use super::capture::Capture;
 use super::engine::{Start, Ticket};
@@ -145,7 +145,9 @@ impl Runner {
         };
         let (ready, effort) = self.plans.get(&mut self.kernels, (work.hash, &work.graph), &inputs, &options);
         if let Some(effort) = effort.filter(|_| explain::wanted()) {
-            explain::plan(ready.number, (&work.graph, &work.ops), &inputs, &options, &ready.plan, effort);
+            let absorbs = &|gemm: &Gemm| self.kernels.engine.absorbs(gemm);
+            let (program, options) = ((&work.graph, &work.ops[..]), (&options, absorbs as Absorbs<'_>));
+            explain::plan(ready.number, program, &inputs, options, &ready.plan, effort);
         }
         (ready, effort)
     }

@@ -127,7 +127,7 @@ mod tests {
     fn division(rows: u64, row: u64, (span, columns): (u64, u64)) -> Division {
         let total = rows * row;
         let grid = [total.div_ceil(span) as u32, row.div_ceil(columns) as u32, 1];
-        Division { row, total, cut: schedule::Tail { span, columns, epilogue: None }, grid }
+        Division { row, total, cut: schedule::Tail { span, columns }, grid }
     }
 
     /// Inside their panels, or after all of them: each program once, and none before its part of the result.

@@ -13,7 +13,7 @@ use super::grain::Grain;
 use super::group::Body;
 use super::operands::operands;
 use super::plan::{
-    Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
+    Absorbs, Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
 };
 use super::simplify::simplify;
 use super::trace::strided;
@@ -26,13 +26,24 @@ const NARROW: u64 = 1 << 31;
 
 /// Plans the run of a graph whose inputs lie as `inputs` say.
 pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {
-    let simple = simplify(graph, options);
-    assemble(&groups(simple, inputs, options), inputs, options).0
+    plan_for(graph, inputs, options, &|_| false)
 }
 
-/// The plan of finished groups, and for each of its steps that compute something the number of its group.
-pub(super) fn assemble(groups: &Groups, inputs: &[InputData], options: &Options) -> (Plan, Vec<usize>) {
-    let mut assembler = Assembler::new(groups, inputs, options);
+/// As [`plan()`], for a machine whose library computes products with those epilogues that it `absorbs`.
+pub fn plan_for(graph: &Graph, inputs: &[InputData], options: &Options, absorbs: Absorbs<'_>) -> Plan {
+    let simple = simplify(graph, options);
+    assemble(&groups(simple, inputs, options), inputs, options, absorbs).0
+}
+
+/// The plan of finished groups, and for each of its steps that compute something the number of its group.  A tail that
+/// its product absorbs has no step.
+pub(super) fn assemble(
+    groups: &Groups,
+    inputs: &[InputData],
+    options: &Options,
+    absorbs: Absorbs<'_>,
+) -> (Plan, Vec<usize>) {
+    let mut assembler = Assembler::new(groups, inputs, options, absorbs);
     let mut group_of_step = Vec::new();
     for (at, group) in groups.list.iter().enumerate() {
         let before = assembler.steps.len();
@@ -46,6 +57,7 @@ pub(super) fn assemble(groups: &Groups, inputs: &[InputData], options: &Options)
 struct Assembler<'a> {
     groups: &'a Groups,
     options: &'a Options,
+    absorbs: Absorbs<'a>,
     buffers: PrimaryMap<Buf, BufferData>,
     buffer_of: FxHashMap<Node, Buf>,
     /// The last group that reads each node; those that stay are not in it.
@@ -60,10 +72,12 @@ struct Assembler<'a> {
     taken: FxHashSet<Buf>,
     /// Nodes that only the product just assembled reads, which keeps them until its tail has run.
     held: Vec<Node>,
+    /// The group that the product just assembled has absorbed.
+    absorbed: Option<usize>,
 }
 
 impl<'a> Assembler<'a> {
-    fn new(groups: &'a Groups, inputs: &[InputData], options: &'a Options) -> Self {
+    fn new(groups: &'a Groups, inputs: &[InputData], options: &'a Options, absorbs: Absorbs<'a>) -> Self {
         let graph = &groups.graph;
         let mut buffers = PrimaryMap::new();
         let mut buffer_of = FxHashMap::default();
@@ -96,6 +110,7 @@ impl<'a> Assembler<'a> {
         Assembler {
             groups,
             options,
+            absorbs,
             buffers,
             buffer_of,
             last_use,
@@ -106,6 +121,7 @@ impl<'a> Assembler<'a> {
             donated,
             taken,
             held,
+            absorbed: None,
         }
     }
 
@@ -119,6 +135,7 @@ impl<'a> Assembler<'a> {
         let graph = &self.groups.graph;
         let (options, index) = (self.options, self.index);
         match &group.work {
+            Work::Fused { .. } if self.absorbed == Some(at) => {}
             Work::Fused { roots, body } => {
                 let mut body = body.as_ref().clone();
                 body.stores.retain(|s| self.wanted.contains(&s.node));
@@ -130,7 +147,7 @@ impl<'a> Assembler<'a> {
                 let share = emitted.share;
                 self.launch(emitted, self.rows(roots));
                 if let (Some(share), Some(product)) = (share, product) {
-                    self.finish_product((product, at), &body, share);
+                    self.finish_product(product, &body, share);
                 }
             }
             Work::Looped { root, body, initial } => {
@@ -155,7 +172,7 @@ impl<'a> Assembler<'a> {
                 self.launch(emit::slopes::emit(graph, places, body, options.grain, index), self.rows(roots));
             }
             Work::Gemm(node) => {
-                let gemm = self.gemm(*node);
+                let gemm = self.gemm(at, *node);
                 self.steps.push(Step::Gemm(gemm));
             }
             Work::Sort(node) => {
@@ -198,25 +215,17 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Makes the launch just assembled, of group `at`, the tail of the product before it, if its programs keep to runs of
-    /// whole rows, or of columns of them.
-    fn finish_product(&mut self, (product, at): (usize, usize), body: &Body, share: emit::Share) {
+    /// Makes the launch just assembled the tail of the product before it, if its programs keep to runs of whole rows, or
+    /// of columns of them.
+    fn finish_product(&mut self, product: usize, body: &Body, share: emit::Share) {
         let product = self.groups.list[product].roots()[0];
         let columns = self.groups.graph.dims(product).last().copied().unwrap_or(1);
-        let form = epilogue::form(body, product, columns);
-        let replaces = self.last_use.get(&product) == Some(&at);
-        let epilogue = form.map(|form| Epilogue {
-            result: self.buffer(form.result),
-            bias: form.bias.map(|(node, first)| (self.buffer(node), first)),
-            relu: form.relu,
-            replaces,
-        });
         let terms: u64 = body.domain.axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
         let [.., Step::Gemm(gemm), Step::Launch { grid, .. }] = &mut self.steps[..] else { return };
         let is_divided = grid[1] > 1;
         if !is_divided || terms == 1 && share.row == columns {
             let columns = if is_divided { share.piece } else { columns };
-            gemm.tail = Some(Tail { span: share.points * terms, columns, epilogue });
+            gemm.tail = Some(Tail { span: share.points * terms, columns });
         }
     }
 
@@ -283,7 +292,32 @@ impl<'a> Assembler<'a> {
         self.steps.push(Step::Launch { program, grid: emitted.grid, args, checks: emitted.checks, rows });
     }
 
-    fn gemm(&mut self, node: Node) -> Gemm {
+    /// The product that group `at` is, with its tail where the library computes both and nobody else reads the product.
+    fn gemm(&mut self, at: usize, node: Node) -> Gemm {
+        let product = self.product(node);
+        let tail = self.groups.list.get(at + 1).filter(|tail| tail.is_tail);
+        let sole = self.last_use.get(&node) == Some(&(at + 1));
+        let Some(Work::Fused { body, .. }) = tail.filter(|_| sole).map(|tail| &tail.work) else { return product };
+        let mut body = body.as_ref().clone();
+        body.stores.retain(|s| self.wanted.contains(&s.node));
+        let graph = &self.groups.graph;
+        let Some(form) = epilogue::form(graph, &body, (node, product.from)) else { return product };
+        let bias = form.bias.map(|(node, first)| (self.buffer(node), first));
+        let epilogue = Some(Epilogue { bias, relu: form.relu });
+        let whole = Gemm { dtype: graph.dtype(form.result), epilogue, ..product.clone() };
+        if self.buffer_of.contains_key(&form.result) || !(self.absorbs)(&whole) {
+            return product;
+        }
+        // The product itself is never in memory: the result has its buffer.
+        self.last_use.remove(&node);
+        self.buffer_of.remove(&node);
+        self.buffer_of.insert(form.result, whole.c.buffer);
+        self.buffers[whole.c.buffer].dtype = whole.dtype;
+        self.absorbed = Some(at + 1);
+        whole
+    }
+
+    fn product(&mut self, node: Node) -> Gemm {
         let graph = &self.groups.graph;
         let data = &graph.nodes[node];
         let rank = data.dims.len();
@@ -303,8 +337,9 @@ impl<'a> Assembler<'a> {
         let from = graph.dtype(a.0);
         let [a, b] = [a, b].map(|(base, layout)| matrix(base, layout));
         let c = matrix(node, places[&node].clone());
-        let batch = SmallVec::from_slice(&data.dims[..rank - 2]);
-        Gemm { dtype: data.dtype, from, m: data.dims[rank - 2], n: data.dims[rank - 1], k, batch, a, b, c, tail: None }
+        let (dtype, batch) = (data.dtype, SmallVec::from_slice(&data.dims[..rank - 2]));
+        let [m, n] = [data.dims[rank - 2], data.dims[rank - 1]];
+        Gemm { dtype, from, m, n, k, batch, a, b, c, epilogue: None, tail: None }
     }
 
     fn sort(&mut self, node: Node) -> Sort {

@@ -2,7 +2,7 @@
 
 use cranelift_entity::SecondaryMap;
 
-use super::plan::{Arg, Buf, Gemm, InputData, Layout, Matrix, Options, Plan, Sort, Step};
+use super::plan::{Arg, Buf, Epilogue, Gemm, InputData, Layout, Matrix, Options, Plan, Sort, Step};
 use crate::dtype::DType;
 use crate::graph::array::{Array, coordinates};
 use crate::graph::{Graph, number, oracle};
@@ -129,7 +129,7 @@ fn write(memory: &mut [u8], dtype: DType, at: i64, bits: u64) {
     memory[at as usize * width..][..width].copy_from_slice(&bits.to_le_bytes()[..width]);
 }
 
-/// One fused multiply-add per term, in ascending order of k.
+/// One fused multiply-add per term, in ascending order of k; what the epilogue does comes before the rounding.
 fn product(memory: &mut SecondaryMap<Buf, Vec<u8>>, gemm: &Gemm) {
     let wide = gemm.dtype.compute();
     for batch in coordinates(&gemm.batch) {
@@ -147,6 +147,16 @@ fn product(memory: &mut SecondaryMap<Buf, Vec<u8>>, gemm: &Gemm) {
                         DType::F64 => a.mul_add(b, sum),
                         _ => f64::from((a as f32).mul_add(b as f32, sum as f32)),
                     };
+                }
+                if let Some(Epilogue { bias, relu }) = gemm.epilogue {
+                    if let Some((buf, first)) = bias {
+                        let bias = number::to_f64(gemm.dtype, read(&memory[buf], gemm.dtype, first + j as i64));
+                        sum = match wide {
+                            DType::F64 => sum + bias,
+                            _ => f64::from(sum as f32 + bias as f32),
+                        };
+                    }
+                    sum = if relu && sum < 0.0 { 0.0 } else { sum };
                 }
                 let at = place(&gemm.c, i, j);
                 write(&mut memory[gemm.c.buffer], gemm.dtype, at, number::from_f64(gemm.dtype, sum));

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::assemble::assemble;
 use super::fuse::{self, Boundary, Groups, Kept, Reason};
-use super::plan::{Arg, InputData, Options, Plan, Step};
+use super::plan::{Absorbs, Arg, InputData, Options, Plan, Step};
 use super::simplify::simplify_with_origins;
 use super::traffic::{self, Moved};
 use crate::dtype::DType;
@@ -42,12 +42,12 @@ pub struct Value {
     pub wanted: bool,
 }
 
-/// One step of the plan that computes something; a product and its tail count as one.
+/// One step of the plan that computes something; a product and what follows it there count as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     /// Its number among the plan's steps; of a product with a tail, the product's.
     pub step: usize,
-    /// The number of its tail, if it is a product that has one.
+    /// The number of its tail, if it is a product that has one; what the library computes with the product has none.
     pub tail: Option<usize>,
     /// Rows, the earliest first.
     pub rows: Vec<Row>,
@@ -95,33 +95,38 @@ impl Explanation {
     }
 }
 
-/// Explains the plan of a graph; step numbers are those of [`plan`](super::plan()).
-pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explanation {
+/// Explains the plan of a graph; step numbers are those of [`plan_for`](super::plan_for()).
+pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options, absorbs: Absorbs<'_>) -> Explanation {
     let (simple, origins) = simplify_with_origins(graph, options);
     let groups = fuse::groups(simple, inputs, options);
-    let (plan, group_of_step) = assemble(&groups, inputs, options);
-    let mut steps = last_steps(&plan, &group_of_step);
-    let is_tail = |at: usize| groups.list[at].is_tail && has_tail(&plan, steps[at - 1]);
-    let tails: Vec<Option<usize>> = (0..groups.list.len()).map(|at| is_tail(at).then(|| steps[at])).collect();
-    (0..steps.len()).filter(|&at| tails[at].is_some()).for_each(|at| steps[at] = steps[at - 1]);
+    let (plan, group_of_step) = assemble(&groups, inputs, options, absorbs);
+    let mut steps = last_steps(&plan, &group_of_step, groups.list.len());
+    let follows = |at: usize| match groups.list[at].is_tail {
+        true if steps[at] == steps[at - 1] => Some(Follows::Absorbed),
+        true if has_tail(&plan, steps[at - 1]) => Some(Follows::Tail(steps[at])),
+        _ => None,
+    };
+    let follows: Vec<Option<Follows>> = (0..groups.list.len()).map(follows).collect();
+    (0..steps.len()).filter(|&at| follows[at].is_some()).for_each(|at| steps[at] = steps[at - 1]);
     let (outputs, wanted) = (groups.outputs(), traffic::wanted(&groups));
     let explainer = Explainer { groups: &groups, inputs, origins, steps, outputs, wanted };
     let mut counted: FxHashSet<Node> = FxHashSet::default();
     let mut explanation = Explanation::default();
-    for (at, &tail) in tails.iter().enumerate() {
+    for (at, &follows) in follows.iter().enumerate() {
         let (mut step, nodes) = explainer.step(at);
         let new = nodes.into_iter().filter(|&n| counted.insert(n));
         step.alone = new.map(|n| traffic::alone(&groups.graph, n)).sum();
-        match (tail, explanation.steps.last_mut()) {
-            (Some(tail), Some(product)) => {
+        match (follows, explanation.steps.last_mut()) {
+            (Some(Follows::Absorbed), Some(product)) => product.take(step, None, false),
+            (Some(Follows::Tail(tail)), Some(product)) => {
                 let to_memory = explainer.is_read_elsewhere(at - 1) || !in_place(&plan, product.step, tail);
-                product.take(step, tail, to_memory);
+                product.take(step, Some(tail), to_memory);
             }
             _ => explanation.steps.push(step),
         }
     }
     // A tail that was written so that its programs do not keep to runs of the product.
-    let apart = (0..tails.len()).filter(|&at| groups.list[at].is_tail && tails[at].is_none());
+    let apart = (0..follows.len()).filter(|&at| groups.list[at].is_tail && follows[at].is_none());
     let apart = apart.map(|to| {
         let node = groups.list[to - 1].roots()[0];
         Boundary { from: to - 1, to, node, reason: Reason::OtherOrder, kept: Kept::Made }
@@ -141,6 +146,15 @@ pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options) -> Explan
     explanation
 }
 
+/// How a group follows the product before it.
+#[derive(Clone, Copy)]
+enum Follows {
+    /// In the same step.
+    Absorbed,
+    /// As the next step, of this number.
+    Tail(usize),
+}
+
 /// Whether the next step is the tail of the product that this one is.
 fn has_tail(plan: &Plan, step: usize) -> bool {
     matches!(&plan.steps[step], Step::Gemm(gemm) if gemm.tail.is_some())
@@ -153,9 +167,9 @@ fn in_place(plan: &Plan, product: usize, tail: usize) -> bool {
 }
 
 impl Explained {
-    /// Makes one step of a product and its tail, which finds the product in the caches.  `to_memory` tells whether the
+    /// Makes one step of a product and what follows it, which finds the product in registers or caches.  `to_memory` tells whether the
     /// product itself is written, too.
-    fn take(&mut self, tail: Explained, step: usize, to_memory: bool) {
+    fn take(&mut self, tail: Explained, step: Option<usize>, to_memory: bool) {
         let product: Vec<Node> = self.writes.iter().map(|v| v.node).collect();
         if !to_memory {
             self.writes.clear();
@@ -169,19 +183,21 @@ impl Explained {
         self.rows.extend(tail.rows);
         self.writes.extend(tail.writes);
         self.alone += tail.alone;
-        self.tail = Some(step);
+        self.tail = step;
     }
 }
 
-/// The last step of each group, which stores its results.
-fn last_steps(plan: &Plan, group_of_step: &[usize]) -> Vec<usize> {
-    let mut steps: Vec<usize> = Vec::new();
+/// The last step of each group, which stores its results; that of the group before where it has none of its own.
+fn last_steps(plan: &Plan, group_of_step: &[usize], groups: usize) -> Vec<usize> {
+    let mut own: Vec<Option<usize>> = vec![None; groups];
     let computing = plan.steps.iter().enumerate().filter(|(_, s)| !matches!(s, Step::Free(_)));
-    for ((number, _), &group) in computing.zip(group_of_step) {
-        steps.resize(group + 1, number);
-        steps[group] = number;
-    }
-    steps
+    computing.zip(group_of_step).for_each(|((number, _), &group)| own[group] = Some(number));
+    let mut last = 0;
+    let step = |own: Option<usize>| {
+        last = own.unwrap_or(last);
+        last
+    };
+    own.into_iter().map(step).collect()
 }
 
 struct Explainer<'a> {
@@ -278,7 +294,7 @@ mod tests {
     fn steps_are_those_of_the_plan() {
         let (g, inputs, options) = layer();
         let plan = schedule::plan(&g, &inputs, &options);
-        let told = explain(&g, &inputs, &options);
+        let told = explain(&g, &inputs, &options, &|_| false);
         for step in &told.steps {
             let names: Vec<&str> = step.rows.iter().map(|r| r.name).collect();
             let mut wanted = Vec::new();
@@ -300,7 +316,7 @@ mod tests {
     #[test]
     fn bytes_are_counted_once() {
         let (g, inputs, options) = layer();
-        let told = explain(&g, &inputs, &options);
+        let told = explain(&g, &inputs, &options, &|_| false);
         let moved: Vec<(Vec<u64>, Vec<u64>)> = told
             .steps
             .iter()
@@ -334,7 +350,7 @@ mod tests {
             donated: false,
         };
         let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
-        let told = explain(&g, &[input(&[1000, 16]), input(&[7])], &options);
+        let told = explain(&g, &[input(&[1000, 16]), input(&[7])], &options, &|_| false);
         let reads: Vec<u64> = told.steps[0].reads.iter().map(|v| v.bytes).collect();
         assert_eq!(reads, [7 * 16 * 4, 7 * 8]);
     }

@@ -28,9 +28,9 @@ mod vectors;
 pub mod view;
 mod widen;
 
-pub use assemble::plan;
+pub use assemble::{plan, plan_for};
 pub use explain::{Explanation, explain};
 pub use grain::Grain;
 pub use plan::{
-    Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
+    Absorbs, Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
 };

@@ -111,13 +111,28 @@ pub struct Gemm {
     pub a: Matrix,
     /// Right factor.
     pub b: Matrix,
-    /// Product.
+    /// Product, or what the epilogue makes of it.
     pub c: Matrix,
+    /// What the library does to the product before it rounds and writes it.
+    pub epilogue: Option<Epilogue>,
     /// How the launch that is the next step follows it, if that is its tail.
     pub tail: Option<Tail>,
 }
 
-/// A product's epilogue (bias, activation, residual, a norm of its rows): the launch that is the next step.  Each of its
+impl Gemm {
+    /// The buffer of the epilogue's bias, and the place of its first element.
+    pub fn bias(&self) -> Option<(Buf, i64)> {
+        self.epilogue.and_then(|epilogue| epilogue.bias)
+    }
+
+    /// Every buffer that it names.
+    pub fn buffers(&self) -> SmallVec<[Buf; 4]> {
+        let matrices = [&self.a, &self.b, &self.c].map(|matrix| matrix.buffer);
+        matrices.into_iter().chain(self.bias().map(|(buf, _)| buf)).collect()
+    }
+}
+
+/// What follows a product (bias, activation, residual, a norm of its rows): the launch that is the next step.  Each of its
 /// programs reads no more of the result than is said here, and none writes to what the product reads; so a program may
 /// run as soon as its part of the result is there.  A machine that makes no use of this runs the launch like any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,22 +141,19 @@ pub struct Tail {
     pub span: u64,
     /// Columns of the result that those at each place along y read; all where there is but one.
     pub columns: u64,
-    /// What the launch computes, where a vendor's library may know it.
-    pub epilogue: Option<Epilogue>,
 }
 
-/// `max(product + bias, 0)`, or a part of that, in the order and the layout of the product.
+/// `max(product + bias, 0)`, or a part of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epilogue {
-    /// Where the result goes.
-    pub result: Buf,
-    /// The buffer of a vector with an element per column, side by side, and the place of the first one.
+    /// The buffer of a vector with an element per column, side by side, of the result's type, and the place of the first.
     pub bias: Option<(Buf, i64)>,
     /// Whether what is negative becomes 0; NaN stays NaN.
     pub relu: bool,
-    /// Whether nobody reads the product itself, which then need not be written.
-    pub replaces: bool,
 }
+
+/// Whether a library computes a product with its epilogue.
+pub type Absorbs<'a> = &'a dyn Fn(&Gemm) -> bool;
 
 /// Sorts along an axis, stably; NaN is above every number.
 #[derive(Clone, Debug, PartialEq, Eq)]

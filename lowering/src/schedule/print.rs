@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::plan::{Arg, Buf, Layout, Matrix, Plan, Step};
+use super::plan::{Arg, Buf, Epilogue, Layout, Matrix, Plan, Step};
 
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -33,7 +33,11 @@ impl Display for Plan {
                     let from = if g.from == g.dtype { String::new() } else { format!("of {} ", g.from) };
                     write!(f, "gemm {} {from}{}x{}x{} batch {:?}: ", g.dtype, g.m, g.n, g.k, g.batch.as_slice())?;
                     let tail = if g.tail.is_some() { ", with the next step as its tail" } else { "" };
-                    writeln!(f, "{} = {} · {}{tail}", Placed(&g.c), Placed(&g.a), Placed(&g.b))?;
+                    write!(f, "{} = {} · {}", Placed(&g.c), Placed(&g.a), Placed(&g.b))?;
+                    if let Some(epilogue) = &g.epilogue {
+                        write!(f, "{epilogue}")?;
+                    }
+                    writeln!(f, "{tail}")?;
                 }
                 Step::Sort(s) => {
                     let what = if s.indices.is_some() { "argsort" } else { "sort" };
@@ -54,6 +58,15 @@ impl Display for Plan {
             writeln!(f, "output {i}: {}", View(output.buffer, &output.layout))?;
         }
         Ok(())
+    }
+}
+
+impl Display for Epilogue {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some((buf, first)) = self.bias {
+            write!(f, " + {buf}[{first}; 0, 1]")?;
+        }
+        if self.relu { write!(f, ", what is negative 0") } else { Ok(()) }
     }
 }
 

@@ -6,6 +6,7 @@ use burn_backend::{Backend, Distribution, FloatDType, Shape, Slice};
 use super::super::*;
 use super::{AssertUnwindSafe, DEVICES, add, catch_unwind, floats, map, matmul, select, tensor};
 use crate::{Kiln, KilnGraph, inspect};
+use kiln_lowering::DType;
 use kiln_lowering::op::Pointwise;
 
 /// Captures what `f` records.
@@ -344,4 +345,42 @@ fn what_can_not_be_captured_is_one_clear_sentence() {
     let (graph, _) = capture(&KilnDevice::Cpu, || tensor(KilnDevice::Cpu, &[1.0]));
     let other = try_replay(&KilnDevice::Interp, &graph).expect_err("another device").to_string();
     assert!(other.contains("cpu") && other.contains("interp"), "{other}");
+}
+
+/// A library that adds the bias itself leaves nothing to a kernel, whether the plan runs once or is replayed.
+#[test]
+fn a_bias_is_added_by_a_library_that_does() {
+    let numbers = |n: usize, of: usize| (0..n).map(|i| (i * 7 % of) as f32 - 2.0).collect::<Vec<_>>();
+    for device in [KilnDevice::Cpu, KilnDevice::Cuda(run::delayed::FIRST + 9)] {
+        let of = |values: Vec<f32>, dims: [usize; 2]| from_data(TensorData::new(values, dims), &device);
+        let (a, b) = (of(numbers(20 * 30, 5), [20, 30]), of(numbers(30 * 25, 11), [30, 25]));
+        let mut bias = tensor(device, &numbers(25, 13));
+        let layer = |bias: &KilnTensor| {
+            let sum = add(&matmul(&a, &b), bias);
+            record_one("relu", &sum, BurnDType::F32, |t, x| {
+                let zero = t.constant(DType::F32, 0, &[20, 25]);
+                t.map(Pointwise::Max, &[x, zero])
+            })
+        };
+        let (y, report) = inspect::record(&device, || layer(&bias));
+        let by_library = device != KilnDevice::Cpu;
+        let counts = [report.gemms(), report.epilogues(), report.tails(), report.kernels()];
+        assert_eq!(counts, if by_library { [1, 1, 0, 0] } else { [1, 0, 1, 0] }, "{device}");
+        let apart = |bias: &KilnTensor| floats(inspect::with_fusing(false, || layer(bias)));
+        assert_eq!(floats(y), apart(&bias), "{device}");
+        let (_, report) = inspect::record(&device, || inspect::with_strict(|| floats(layer(&bias))));
+        assert_eq!((report.gemms(), report.epilogues()), (0, 0), "{device}");
+        // The product itself is wanted, too.
+        let (_, report) = inspect::record(&device, || {
+            let product = matmul(&a, &b);
+            (floats(add(&product, &bias)), floats(product))
+        });
+        assert_eq!(report.epilogues(), 0, "{device}");
+        let (graph, y) = capture(&device, || layer(&bias));
+        for round in 0..3 {
+            assert_eq!(floats(y.clone()), apart(&bias), "{device}");
+            put(&mut bias, &numbers(25, 17 + round));
+            replay(&device, &graph);
+        }
+    }
 }

@@ -54,6 +54,7 @@ fn check(
         a: matrix(0, x.0, x.1, x.2, x.3),
         b: matrix(1, y.0, y.1, y.2, y.3),
         c: matrix(2, 0, n as i64, 1, (m * n) as i64),
+        epilogue: None,
         tail: None,
     };
     let pool = threads.map(Pool::with_threads);
@@ -129,6 +130,7 @@ fn the_number_of_threads_changes_no_bit() {
                     a: a_view,
                     b: b_view,
                     c: c_view,
+                    epilogue: None,
                     tail: None,
                 };
                 let pool = Pool::with_threads(threads);
@@ -157,8 +159,19 @@ fn sixteen_bits_in_several_blocks_are_exact() {
             let mut c = vec![0xffu8; (m * n) as usize * dtype.bytes()];
             let (a_view, c_view) = (matrix(0, 0, k as i64, 1, 0), matrix(2, 0, n as i64, 1, 0));
             let b_view = matrix(1, 0, rows, cols, 0);
-            let gemm =
-                Gemm { dtype, from: dtype, m, n, k, batch: smallvec![1], a: a_view, b: b_view, c: c_view, tail: None };
+            let gemm = Gemm {
+                dtype,
+                from: dtype,
+                m,
+                n,
+                k,
+                batch: smallvec![1],
+                a: a_view,
+                b: b_view,
+                c: c_view,
+                epilogue: None,
+                tail: None,
+            };
             let pool = Pool::with_threads(2);
             // SAFETY: the views are those of the buffers.
             unsafe { run(On::Pool(&pool, None), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };

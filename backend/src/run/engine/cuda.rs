@@ -18,7 +18,7 @@ use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::{Buffer, Pool, Size};
 use super::super::{sort, warn};
-use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Stamp, Start, Ticket};
+use super::{At, Checked, Engine, Kernel, Launch, Mark, Memory, Stamp, Start, Ticket};
 use crate::knobs::{self, Numerics};
 
 /// Products of at least this many multiplications go to the library: below it a launch costs more than the product, and
@@ -223,13 +223,20 @@ impl Engine for Cuda {
         driver::takes(gemm)
     }
 
+    fn absorbs(&self, gemm: &Gemm) -> bool {
+        // Its max(x, 0) makes 0 of NaN, which nobody would find again
+        // (<https://forums.developer.nvidia.com/t/329783>).
+        let keeps_nan = gemm.epilogue.is_none_or(|epilogue| !epilogue.relu);
+        (keeps_nan || knobs::get().numerics == Numerics::Fast) && self.device.absorbs(gemm)
+    }
+
     fn begin(&self) -> Result<(), String> {
         self.device.enter().map_err(text)
     }
 
-    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
+    unsafe fn product(&self, gemm: &Gemm, at: At) -> Result<(), String> {
         // SAFETY: as the caller promises.
-        unsafe { self.device.product(gemm, addresses) }.map_err(text)
+        unsafe { self.device.product(gemm, at) }.map_err(text)
     }
 
     unsafe fn sort(&self, sort: &Sort, input: &Arc<Buffer>, output: &Arc<Buffer>) -> Result<(), String> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use kiln_lowering::DType;
 use kiln_lowering::pipeline::See;
 use kiln_lowering::schedule::{Gemm, Grain, Plan, Sort};
 use kiln_lowering::spec::Spec;
@@ -18,7 +19,7 @@ use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
 use super::super::memory::Buffer;
 use super::host::Host;
-use super::{Checked, Engine, Kernel, Launch, Mark, Memory, Stamp, Start, Ticket};
+use super::{At, Checked, Engine, Kernel, Launch, Mark, Memory, Stamp, Start, Ticket};
 
 /// Number of the first CUDA device that is played.
 pub(crate) const FIRST: usize = 9000;
@@ -220,6 +221,28 @@ pub(super) fn open(number: usize) -> (Arc<dyn Heap>, Start) {
     (heap, Box::new(move || Box::new(Delayed { host: Host::new(), queue, frail: number >= FRAIL })))
 }
 
+/// What a product's epilogue makes of the product.
+///
+/// # Safety
+///
+/// The addresses are those of the buffers of the result and of the bias.
+unsafe fn finish(gemm: &Gemm, c: *mut f32, bias: Option<*const f32>) {
+    let Some(epilogue) = gemm.epilogue else { return };
+    // A result with a tail lies without gaps.
+    for at in 0..gemm.batch.iter().product::<u64>() * gemm.m * gemm.n {
+        // SAFETY: as the caller promises; the plan's places lie inside the buffers.
+        unsafe {
+            let x = c.offset(gemm.c.offset as isize + at as isize);
+            if let (Some(bias), Some((_, first))) = (bias, epilogue.bias) {
+                *x += *bias.offset(first as isize + (at % gemm.n) as isize);
+            }
+            if epilogue.relu && *x < 0.0 {
+                *x = 0.0;
+            }
+        }
+    }
+}
+
 struct Passed {
     queue: Arc<Queue>,
     time: Arc<OnceLock<Instant>>,
@@ -264,12 +287,20 @@ impl Engine for Delayed {
         self.queue.check()
     }
 
-    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
+    fn absorbs(&self, gemm: &Gemm) -> bool {
+        gemm.dtype == DType::F32 && self.takes(gemm)
+    }
+
+    unsafe fn product(&self, gemm: &Gemm, (addresses, bias): At) -> Result<(), String> {
         let (gemm, at) = (gemm.clone(), addresses.map(|a| Address(a as usize)));
+        let bias = bias.map(|a| Address(a as usize));
         self.queue.ask(move || {
             let [a, b, c] = at.map(Address::start);
             // SAFETY: as the caller promises.
-            unsafe { blas::run(On::Definition, &gemm, a, b, c) };
+            unsafe {
+                blas::run(On::Definition, &gemm, a, b, c);
+                finish(&gemm, c.cast(), bias.map(|bias| bias.start().cast_const().cast()));
+            }
             true
         })
     }

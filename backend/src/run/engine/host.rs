@@ -13,7 +13,7 @@ use kiln_lowering::tile::Program;
 use super::super::blas::{self, On};
 use super::super::memory::Buffer;
 use super::super::{sort, tail};
-use super::{Checked, Engine, Kernel, Launch};
+use super::{At, Checked, Engine, Kernel, Launch};
 use crate::knobs;
 
 /// Products of at least this many multiplications go to the BLAS.  Measured on an AVX-512 machine, alone: 8×8×8 takes
@@ -106,7 +106,7 @@ impl Engine for Host {
         Some(if knobs::get().blas { GEMM_FROM } else { u64::MAX })
     }
 
-    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
+    unsafe fn product(&self, gemm: &Gemm, (addresses, _): At) -> Result<(), String> {
         let [a, b, c] = addresses.map(|a| a as *mut u8);
         // SAFETY: as the caller promises.
         unsafe { blas::run(On::Pool(&self.pool, None), gemm, a, b, c) };
@@ -119,7 +119,7 @@ impl Engine for Host {
 
     unsafe fn finish(
         &self,
-        (gemm, cut, addresses): (&Gemm, Tail, [u64; 3]),
+        (gemm, cut, (addresses, _)): (&Gemm, Tail, At),
         kernel: &dyn Kernel,
         launch: &Launch<'_>,
     ) -> Result<Checked, String> {

@@ -12,7 +12,7 @@ use kiln_lowering::tile::{ParamKind, Program};
 use super::super::blas::{self, On};
 use super::super::memory::Buffer;
 use super::super::place::{Place, gather_bytes};
-use super::{Checked, Engine, Kernel, Launch};
+use super::{At, Checked, Engine, Kernel, Launch};
 
 /// The interpreter.
 pub(super) struct Interp;
@@ -77,7 +77,7 @@ impl Engine for Interp {
         Some(16 * 16 * 16)
     }
 
-    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String> {
+    unsafe fn product(&self, gemm: &Gemm, (addresses, _): At) -> Result<(), String> {
         let [a, b, c] = addresses.map(|a| a as *mut u8);
         // SAFETY: as the caller promises.
         unsafe { blas::run(On::Definition, gemm, a, b, c) };

@@ -53,6 +53,9 @@ pub(super) struct Launch<'a> {
     pub(super) checks: bool,
 }
 
+/// Addresses of a product's factors and result, and of its epilogue's bias.
+pub(super) type At = ([u64; 3], Option<u64>);
+
 /// A program that can be launched.
 pub(super) trait Kernel: Any + Send + Sync {
     /// Has it run.
@@ -105,6 +108,12 @@ pub(super) trait Engine: Send + Sync {
         true
     }
 
+    /// Whether the library computes a product with its epilogue, and rounds once after both.  Strict numerics have no
+    /// products by the library, and so none of these.
+    fn absorbs(&self, _gemm: &Gemm) -> bool {
+        false
+    }
+
     /// Called by the device's thread before it asks for the work of a plan.
     fn begin(&self) -> Result<(), String> {
         Ok(())
@@ -114,9 +123,9 @@ pub(super) trait Engine: Send + Sync {
     ///
     /// # Safety
     ///
-    /// The addresses are those of the buffers of both factors and of the result; the plan's places lie inside them, and
-    /// the result has a buffer of its own.
-    unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), String>;
+    /// The addresses are those of the buffers of both factors, of the result, and of the epilogue's bias where it has
+    /// one; the plan's places lie inside them, and the result has a buffer of its own.
+    unsafe fn product(&self, gemm: &Gemm, at: At) -> Result<(), String>;
 
     /// Whether a product and its tail are better asked for together.
     fn finishes(&self) -> bool {
@@ -130,7 +139,7 @@ pub(super) trait Engine: Send + Sync {
     /// As for [`Engine::product`] and [`Kernel::launch`], the kernel being of this engine.
     unsafe fn finish(
         &self,
-        _product: (&Gemm, Tail, [u64; 3]),
+        _product: (&Gemm, Tail, At),
         _kernel: &dyn Kernel,
         _launch: &Launch<'_>,
     ) -> Result<Checked, String> {

@@ -9,7 +9,7 @@ use std::any::Any;
 use kiln_lowering::target::nvidia::driver::{self, Device, Graph, Work};
 
 use super::super::super::gather::{Asked, Submitted};
-use super::super::{Memory, Ticket};
+use super::super::{At, Memory, Ticket};
 use super::{Loaded, text};
 use crate::knobs;
 
@@ -34,7 +34,7 @@ struct Replays {
 }
 
 struct Variant {
-    products: Vec<[u64; 3]>,
+    products: Vec<At>,
     graph: Graph,
 }
 
@@ -57,7 +57,7 @@ fn record(device: &Device, asked: &[Asked<'_>], words: &[u64]) -> Result<Graph, 
                 let (loaded, grid, params, _) = launch(one, words)?;
                 Some(Work::Launch { kernel: &loaded.kernel, grid, params, status: loaded.unused })
             }
-            Asked::Product { gemm, addresses } => Some(Work::Product { gemm, addresses: *addresses }),
+            Asked::Product { gemm, at } => Some(Work::Product { gemm, at: *at }),
         })
         .collect();
     // SAFETY: the device's thread has entered the device; nothing is run here.
@@ -67,10 +67,8 @@ fn record(device: &Device, asked: &[Asked<'_>], words: &[u64]) -> Result<Graph, 
 impl Replays {
     /// Which graph fits; recorded now if need be.
     fn find(&mut self, device: &Device, asked: &[Asked<'_>], words: &[u64]) -> Option<usize> {
-        let products: Vec<[u64; 3]> = asked
-            .iter()
-            .filter_map(|one| if let Asked::Product { addresses, .. } = one { Some(*addresses) } else { None })
-            .collect();
+        let products: Vec<At> =
+            asked.iter().filter_map(|one| if let Asked::Product { at, .. } = one { Some(*at) } else { None }).collect();
         if let Some(known) = self.variants.iter().position(|v| v.products == products) {
             return Some(known);
         }

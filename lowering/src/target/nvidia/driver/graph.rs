@@ -28,8 +28,8 @@ pub enum Work<'a> {
     Product {
         /// What to compute.
         gemm: &'a Gemm,
-        /// Addresses of its buffers.
-        addresses: [u64; 3],
+        /// Addresses of its buffers, and of its epilogue's bias.
+        at: ([u64; 3], Option<u64>),
     },
 }
 
@@ -134,7 +134,7 @@ impl Device {
                     nodes.push(Node { node: recording.last(self)?, kernel: kernel.clone(), grid, words });
                 }
                 // SAFETY: as above.
-                Work::Product { gemm, addresses } => unsafe { self.product_on(stream, gemm, addresses)? },
+                Work::Product { gemm, at } => unsafe { self.product_on(stream, gemm, at)? },
             }
         }
         let graph = recording.stop(self)?;

@@ -1,7 +1,7 @@
 //! How the operands of a product lie, as a library that reads matrices column by column sees them.
 //!
 //! A result that lies row by row is the transposed one of the transposed factors in reverse order, so every plain or
-//! transposed factor is taken as it lies.
+//! transposed factor is taken as it lies.  An epilogue's bias goes along the library's rows, so it needs such a result.
 
 use smallvec::SmallVec;
 
@@ -18,6 +18,9 @@ pub(super) struct Side {
     /// Elements between members of the batch.
     pub(super) step: i64,
 }
+
+/// Bytes that a bias must be aligned to: a library's kernels read several elements of it at once.
+pub(super) const BIAS: u64 = 16;
 
 /// What the library is asked for: the factors in its order, and how batches are walked.
 pub(super) struct Call<'a> {
@@ -43,6 +46,12 @@ fn side(rows: u64, cols: u64, row_stride: i64, col_stride: i64) -> Option<Side> 
         .or_else(|| plain(cols, rows, col_stride, row_stride).map(|ld| made(true, cols, rows, ld)))
 }
 
+/// Whether a bias may begin at element `first` of its buffer.  One of a single element, which is left out, was not always
+/// added to all columns (<https://github.com/dfyz/cublaslt-bias-epilogue>).
+fn reads_at(gemm: &Gemm, first: i64) -> bool {
+    gemm.n > 1 && (first * gemm.dtype.bytes() as i64).unsigned_abs().is_multiple_of(BIAS)
+}
+
 /// Axes of the batch that can be walked as one, merged; those of extent 1 left out.
 fn merged(gemm: &Gemm) -> SmallVec<[(u64, [i64; 3]); 4]> {
     let mut axes: SmallVec<[(u64, [i64; 3]); 4]> = SmallVec::new();
@@ -61,6 +70,7 @@ impl<'a> Call<'a> {
     pub(super) fn of(gemm: &'a Gemm) -> Option<Call<'a>> {
         let known = matches!(gemm.dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
         let widens = gemm.dtype == DType::F32 && matches!(gemm.from, DType::F16 | DType::Bf16);
+        let bias = gemm.bias();
         if !known || gemm.from != gemm.dtype && !widens || gemm.k == 0 {
             return None;
         }
@@ -72,7 +82,10 @@ impl<'a> Call<'a> {
             };
             side.filter(|s| !s.turned).map(|s| (turned, s))
         };
-        let (swapped, out) = result(true).or_else(|| result(false))?;
+        let (swapped, out) = result(true).or_else(|| result(false).filter(|_| bias.is_none()))?;
+        if bias.is_some_and(|(_, first)| !reads_at(gemm, first)) {
+            return None;
+        }
         let (matrices, sides) = match swapped {
             true => {
                 let (x, y) = (side(*n, *k, b.col_stride, b.row_stride)?, side(*k, *m, a.col_stride, a.row_stride)?);
@@ -95,13 +108,20 @@ impl<'a> Call<'a> {
         (call.batch == 1 || call.sides[2].step != 0).then_some(call)
     }
 
+    /// Where the factors and the result start, in the library's order: their buffers' addresses are in the plan's, and the
+    /// bytes of their elements are the same for both factors.
+    pub(super) fn starts(&self, addresses: [u64; 3], bytes: [usize; 3]) -> [u64; 3] {
+        let bases = self.ordered(addresses);
+        std::array::from_fn(|i| bases[i].wrapping_add_signed(self.matrices[i].offset * bytes[i] as i64))
+    }
+
     /// Numbers of the plan's factors and result in the library's order.
     pub(super) fn ordered<T: Copy>(&self, [a, b, c]: [T; 3]) -> [T; 3] {
         if self.swapped { [b, a, c] } else { [a, b, c] }
     }
 }
 
-/// Whether the library can compute a product as its operands lie.
+/// Whether the library can compute a product as its operands lie, its epilogue's among them.
 pub fn takes(gemm: &Gemm) -> bool {
     Call::of(gemm).is_some()
 }
@@ -109,6 +129,7 @@ pub fn takes(gemm: &Gemm) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Epilogue;
 
     fn matrix(row_stride: i64, col_stride: i64, steps: &[i64]) -> Matrix {
         Matrix {
@@ -122,7 +143,7 @@ mod tests {
 
     fn gemm(batch: &[u64], [a, b, c]: [Matrix; 3]) -> Gemm {
         let batch = batch.iter().copied().collect();
-        Gemm { dtype: DType::F32, from: DType::F32, m: 2, n: 3, k: 4, batch, a, b, c, tail: None }
+        Gemm { dtype: DType::F32, from: DType::F32, m: 2, n: 3, k: 4, batch, a, b, c, epilogue: None, tail: None }
     }
 
     /// What the library's definition gives, element by element: column-major, op by `turned`.
@@ -176,6 +197,39 @@ mod tests {
         let product = gemm(&[2, 1, 5], plain([&[0, 0, 8], &[60, 3, 12], &[30, 2, 6]]));
         let call = Call::of(&product).expect("plain");
         assert_eq!((call.batch, call.outer.as_slice()), (5, &[(2, [0, 60, 30])][..]));
+    }
+
+    fn with_bias(gemm: Gemm, first: i64) -> Gemm {
+        let bias = Some((cranelift_entity::EntityRef::new(1), first));
+        Gemm { epilogue: Some(Epilogue { bias, relu: false }), ..gemm }
+    }
+
+    /// The library has an element of the bias per row of its result: the plan's columns, where the two are swapped.
+    #[test]
+    fn a_bias_goes_along_the_library_s_rows() {
+        let plain = |c: Matrix| gemm(&[], [matrix(4, 1, &[]), matrix(3, 1, &[]), c]);
+        let by_rows = with_bias(plain(matrix(3, 1, &[])), 0);
+        let call = Call::of(&by_rows).expect("plain");
+        assert_eq!((call.swapped, call.sides[2].rows), (true, by_rows.n));
+        // Columns that lie side by side are the library's own.
+        let by_columns = plain(matrix(1, 2, &[]));
+        assert!(!Call::of(&by_columns).expect("plain").swapped);
+        assert!(!takes(&with_bias(by_columns.clone(), 0)));
+        let relu = Some(Epilogue { bias: None, relu: true });
+        assert!(takes(&Gemm { epilogue: relu, ..by_columns }));
+        // Every member of a batch gets the same.
+        let batch = |outer: [&[i64]; 3]| [matrix(4, 1, outer[0]), matrix(3, 1, outer[1]), matrix(3, 1, outer[2])];
+        assert!(takes(&with_bias(gemm(&[2, 5], batch([&[40, 8], &[0, 12], &[30, 6]])), 0)));
+    }
+
+    #[test]
+    fn a_bias_starts_at_a_multiple_of_sixteen_bytes() {
+        let plain = || gemm(&[], [matrix(4, 1, &[]), matrix(3, 1, &[]), matrix(3, 1, &[])]);
+        let at = |dtype: DType, first: i64| takes(&with_bias(Gemm { dtype, from: dtype, ..plain() }, first));
+        assert_eq!([0, 1, 2, 4, 8].map(|first| at(DType::F32, first)), [true, false, false, true, true]);
+        assert_eq!([0, 1, 2, 4, 8].map(|first| at(DType::F64, first)), [true, false, true, true, true]);
+        assert_eq!([0, 1, 2, 4, 8].map(|first| at(DType::Bf16, first)), [true, false, false, false, true]);
+        assert!(!takes(&with_bias(Gemm { n: 1, ..plain() }, 0)));
     }
 
     #[test]

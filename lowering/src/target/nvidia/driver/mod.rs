@@ -11,6 +11,7 @@ mod matrices;
 mod memory;
 mod module;
 mod order;
+mod prepared;
 mod product;
 
 use std::ffi::{CStr, c_int};

@@ -1,90 +1,42 @@
 //! Matrix products by cuBLASLt, which is found at run time: one that a system has, or any on the loader's path.
 //!
-//! Sums are formed in f32 (f64 for f64), of factors as they are unless the device was told otherwise; work is split over them only in ways that do not depend on which part is done
-//! first.
+//! Sums are formed in f32 (f64 for f64), of factors as they are unless the device was told otherwise; work is split over
+//! them only in ways that do not depend on which part is done first.  A bias is added to them before they are rounded.
 
+use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use cudarc::cublaslt::sys::{self, cublasLtMatmulDescAttributes_t as Desc, cublasStatus_t as Status};
-use cudarc::cublaslt::sys::{cublasLtMatmulPreferenceAttributes_t as Wish, cublasLtMatrixLayoutAttribute_t as Lay};
+use cudarc::cublaslt::sys;
 use cudarc::driver::sys::CUstream;
 use rustc_hash::FxHashMap;
 
-use super::matrices::{Call, Side};
+use super::matrices::Call;
+use super::prepared::{Class, Finish, Prepared, WORKSPACE, check};
 use super::{Device, Error, is_there};
 use crate::dtype::DType;
 use crate::schedule::Gemm;
 
-/// Bytes that the library may use besides: what its fastest kernels for this generation want.
-const WORKSPACE: usize = 32 << 20;
+/// Bytes that the driver aligns memory to at least (CUDA C++ Programming Guide, "Device Memory Accesses").
+const ALLOCATED: u64 = 256;
 
 /// Products that are kept prepared.
 const KEPT: usize = 4096;
-
-/// Splits of a sum whose parts are added up in the type of the sum, in a fixed order.
-const FIXED_ORDER: u32 = 2;
 
 /// The library, ready for a device.
 pub(super) struct Library {
     handle: sys::cublasLtHandle_t,
     workspace: u64,
-    prepared: Mutex<FxHashMap<Class, Prepared>>,
+    prepared: Mutex<Known>,
 }
+
+type Known = FxHashMap<Class, Prepared>;
 
 // SAFETY: handle and descriptors may be used by any thread; descriptors are behind a lock.
 unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
-
-/// What a prepared product is good for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Class {
-    from: DType,
-    dtype: DType,
-    sides: [Side; 3],
-    batch: u64,
-    /// Whether factors may be rounded to tf32.
-    rounded: bool,
-    /// Logarithms of the addresses' alignments, in bytes.
-    aligned: [u32; 3],
-}
-
-/// A product's descriptors, and the library's choice of a kernel.
-struct Prepared {
-    desc: sys::cublasLtMatmulDesc_t,
-    layouts: [sys::cublasLtMatrixLayout_t; 3],
-    algorithm: sys::cublasLtMatmulAlgo_t,
-}
-
-impl Drop for Prepared {
-    fn drop(&mut self) {
-        // SAFETY: the descriptors were made by `Prepared::new` and are destroyed once.
-        unsafe {
-            let _ = sys::cublasLtMatmulDescDestroy(self.desc);
-            for layout in self.layouts {
-                let _ = sys::cublasLtMatrixLayoutDestroy(layout);
-            }
-        }
-    }
-}
-
-fn kind(dtype: DType) -> sys::cudaDataType_t {
-    match dtype {
-        DType::F64 => sys::cudaDataType_t::CUDA_R_64F,
-        DType::F16 => sys::cudaDataType_t::CUDA_R_16F,
-        DType::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
-        _ => sys::cudaDataType_t::CUDA_R_32F,
-    }
-}
-
-fn check(call: &'static str, status: Status) -> Result<(), Error> {
-    match status {
-        Status::CUBLAS_STATUS_SUCCESS => Ok(()),
-        other => Err(Error::Call { call, what: format!("{other:?}") }),
-    }
-}
 
 /// Whether cuBLASLt is on the loader's path; it then stays loaded.
 pub fn has_products() -> bool {
@@ -107,102 +59,23 @@ impl Library {
         let workspace = device.allocate(WORKSPACE).ok().flatten()?;
         Some(Library { handle, workspace, prepared: Mutex::default() })
     }
-}
 
-/// Sets an attribute of a descriptor.
-macro_rules! set {
-    ($set:path, $of:expr, $attribute:expr, $value:expr) => {{
-        let value = $value;
-        check(stringify!($set), $set($of, $attribute, (&raw const value).cast::<c_void>(), size_of_val(&value)))
-    }};
-}
-
-impl Prepared {
-    fn new(library: &Library, class: &Class) -> Result<Prepared, Error> {
-        let (compute, scale) = match class.dtype {
-            DType::F64 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_64F, kind(DType::F64)),
-            DType::F32 if class.rounded => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, kind(DType::F32)),
-            _ => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, kind(DType::F32)),
-        };
-        let mut desc = MaybeUninit::uninit();
-        // SAFETY: descriptors are written on success and only then read; attributes have the types that the library
-        // documents for them, and are copied; `made` destroys what there is if anything fails.
-        unsafe {
-            check("cublasLtMatmulDescCreate", sys::cublasLtMatmulDescCreate(desc.as_mut_ptr(), compute, scale))?;
-            let desc = desc.assume_init();
-            let mut made = Prepared { desc, layouts: [std::ptr::null_mut(); 3], algorithm: std::mem::zeroed() };
-            for (attribute, side) in
-                [Desc::CUBLASLT_MATMUL_DESC_TRANSA, Desc::CUBLASLT_MATMUL_DESC_TRANSB].into_iter().zip(class.sides)
-            {
-                set!(sys::cublasLtMatmulDescSetAttribute, desc, attribute, i32::from(side.turned))?;
-            }
-            for (i, (side, dtype)) in class.sides.iter().zip([class.from, class.from, class.dtype]).enumerate() {
-                let layout = &mut made.layouts[i];
-                let code = sys::cublasLtMatrixLayoutCreate(layout, kind(dtype), side.rows, side.cols, side.ld);
-                check("cublasLtMatrixLayoutCreate", code)?;
-                if class.batch > 1 {
-                    let (count, step) = (class.batch as i32, side.step);
-                    set!(
-                        sys::cublasLtMatrixLayoutSetAttribute,
-                        *layout,
-                        Lay::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                        count
-                    )?;
-                    let attribute = Lay::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
-                    set!(sys::cublasLtMatrixLayoutSetAttribute, *layout, attribute, step)?;
-                }
-            }
-            made.choose(library, class)?;
-            Ok(made)
-        }
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the library which of its kernels is the best for the product.
-    ///
-    /// # Safety
-    ///
-    /// The descriptors are complete.
-    unsafe fn choose(&mut self, library: &Library, class: &Class) -> Result<(), Error> {
-        let mut wishes = MaybeUninit::uninit();
-        // SAFETY: as in `new`.
-        unsafe {
-            check("cublasLtMatmulPreferenceCreate", sys::cublasLtMatmulPreferenceCreate(wishes.as_mut_ptr()))?;
-            let wishes = wishes.assume_init();
-            let mut found = MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit();
-            let mut count = 0;
-            let asked = (|| {
-                use sys::cublasLtMatmulPreferenceSetAttribute as set_wish;
-                set!(set_wish, wishes, Wish::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, WORKSPACE)?;
-                set!(set_wish, wishes, Wish::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, FIXED_ORDER)?;
-                let [a, b, c] = class.aligned.map(|bits| 1u32 << bits);
-                set!(set_wish, wishes, Wish::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, a)?;
-                set!(set_wish, wishes, Wish::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, b)?;
-                set!(set_wish, wishes, Wish::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c)?;
-                set!(set_wish, wishes, Wish::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c)?;
-                let [x, y, z] = self.layouts;
-                let code = sys::cublasLtMatmulAlgoGetHeuristic(
-                    library.handle,
-                    self.desc,
-                    x,
-                    y,
-                    z,
-                    z,
-                    wishes,
-                    1,
-                    found.as_mut_ptr(),
-                    &mut count,
-                );
-                check("cublasLtMatmulAlgoGetHeuristic", code)
-            })();
-            let _ = sys::cublasLtMatmulPreferenceDestroy(wishes);
-            asked?;
-            if count == 0 {
-                let what = format!("the library has no kernel for {class:?}");
-                return Err(Error::Call { call: "cublasLtMatmulAlgoGetHeuristic", what });
-            }
-            self.algorithm = found.assume_init().algo;
+    /// A product, prepared now if it was not before.
+    fn find<'a>(&self, prepared: &'a mut Known, class: Class) -> Result<&'a mut Prepared, Error> {
+        if prepared.len() >= KEPT && !prepared.contains_key(&class) {
+            prepared.clear();
         }
-        Ok(())
+        Ok(match prepared.entry(class) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let made = Prepared::new(self.handle, new.key())?;
+                new.insert(made)
+            }
+        })
     }
 }
 
@@ -223,7 +96,31 @@ impl Device {
         Some(format!("cuBLASLt {version}, {}", file.unwrap_or("by the loader")))
     }
 
-    /// Has the library compute a product that it `takes`, after everything asked for so far.
+    /// Whether the library has a kernel that computes a product with its epilogue, wherever the device's memory for its
+    /// buffers lies.
+    pub fn absorbs(&self, gemm: &Gemm) -> bool {
+        let (Some(call), Ok(())) = (Call::of(gemm), self.enter()) else { return false };
+        let class = self.class(gemm, &call, [ALLOCATED; 3]);
+        self.library().is_some_and(|library| library.find(&mut library.lock(), class).is_ok())
+    }
+
+    /// What kind of product one is, with its buffers at some addresses.
+    fn class(&self, gemm: &Gemm, call: &Call<'_>, addresses: [u64; 3]) -> Class {
+        let bytes = widths(gemm);
+        // All starts of the walk are as aligned as the first and the steps are.
+        let mut bits = call.starts(addresses, bytes).map(|start| start | ALLOCATED);
+        for (_, steps) in &call.outer {
+            let steps = call.ordered(*steps);
+            (0..3).for_each(|i| bits[i] |= (steps[i] * bytes[i] as i64) as u64);
+        }
+        let aligned = bits.map(u64::trailing_zeros);
+        let finish = gemm.epilogue.map(|epilogue| Finish { bias: epilogue.bias.is_some(), relu: epilogue.relu });
+        let (sides, batch, rounded) = (call.sides, call.batch, self.rounds);
+        Class { from: gemm.from, dtype: gemm.dtype, sides, batch, rounded, aligned, finish }
+    }
+
+    /// Has the library compute a product that it `takes` with its epilogue, which it `absorbs`, after everything asked for
+    /// so far.
     ///
     /// # Errors
     ///
@@ -231,50 +128,36 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// The thread has entered the device; the addresses are those of the product's buffers, which hold all elements that
-    /// it names, and nobody else uses the result until it is there.
-    pub unsafe fn product(&self, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), Error> {
+    /// The thread has entered the device; the addresses are those of the product's buffers and of its bias's, if it has
+    /// one, which hold all elements that it names, and nobody else uses the result until it is there.
+    pub unsafe fn product(&self, gemm: &Gemm, at: ([u64; 3], Option<u64>)) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        unsafe { self.product_on(self.stream, gemm, addresses) }
+        unsafe { self.product_on(self.stream, gemm, at) }
     }
 
     /// # Safety
     ///
     /// As for [`Device::product`], in the order of a stream.
-    pub(super) unsafe fn product_on(&self, stream: CUstream, gemm: &Gemm, addresses: [u64; 3]) -> Result<(), Error> {
+    pub(super) unsafe fn product_on(
+        &self,
+        stream: CUstream,
+        gemm: &Gemm,
+        (addresses, bias): ([u64; 3], Option<u64>),
+    ) -> Result<(), Error> {
         let none = |what: &str| Error::Call { call: "cublasLtMatmul", what: what.into() };
         let library = self.library().ok_or_else(|| none("there is no cuBLASLt"))?;
         let call = Call::of(gemm).ok_or_else(|| none("the operands lie in no way that the library knows"))?;
         if gemm.m == 0 || gemm.n == 0 || gemm.batch.contains(&0) {
             return Ok(());
         }
-        let bytes = [gemm.from.bytes(), gemm.from.bytes(), gemm.dtype.bytes()];
-        let bases = call.ordered(addresses);
-        let starts: [u64; 3] =
-            std::array::from_fn(|i| bases[i].wrapping_add_signed(call.matrices[i].offset * bytes[i] as i64));
-        // All starts of the walk are as aligned as the first and the steps are.
-        let mut bits = starts.map(|start| start | 256);
-        for (_, steps) in &call.outer {
-            let steps = call.ordered(*steps);
-            (0..3).for_each(|i| bits[i] |= (steps[i] * bytes[i] as i64) as u64);
+        let bytes = widths(gemm);
+        let starts = call.starts(addresses, bytes);
+        let class = self.class(gemm, &call, addresses);
+        let mut prepared = library.lock();
+        let ready = library.find(&mut prepared, class)?;
+        if let Some(start) = start_of_bias(gemm, bias) {
+            ready.aim(start)?;
         }
-        let aligned = bits.map(u64::trailing_zeros);
-        let class = Class {
-            from: gemm.from,
-            dtype: gemm.dtype,
-            sides: call.sides,
-            batch: call.batch,
-            rounded: self.rounds,
-            aligned,
-        };
-        let mut prepared = library.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        if !prepared.contains_key(&class) {
-            if prepared.len() >= KEPT {
-                prepared.clear();
-            }
-            prepared.insert(class.clone(), Prepared::new(library, &class)?);
-        }
-        let ready = &prepared[&class];
         let members = call.outer.iter().map(|(n, _)| n).product::<u64>();
         for member in 0..members {
             let mut at = starts;
@@ -291,6 +174,18 @@ impl Device {
         }
         Ok(())
     }
+}
+
+/// Bytes of an element of each factor and of the result.
+fn widths(gemm: &Gemm) -> [usize; 3] {
+    [gemm.from.bytes(), gemm.from.bytes(), gemm.dtype.bytes()]
+}
+
+/// Where a product's bias starts, in the buffer at an address.
+fn start_of_bias(gemm: &Gemm, address: Option<u64>) -> Option<u64> {
+    let (_, first) = gemm.bias()?;
+    let Some(address) = address else { unreachable!("the bias of a product lies somewhere") };
+    Some(address.wrapping_add_signed(first * gemm.dtype.bytes() as i64))
 }
 
 /// # Safety
