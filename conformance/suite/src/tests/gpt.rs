@@ -67,7 +67,8 @@ fn a_layer_is_eight_products_and_no_kernel_beside_them() {
         // The first run makes the weights.
         model.forward(input.clone()).into_data();
         let (_, report) = inspect::record(&DEVICE, || model.forward(input).into_data());
-        [report.gemms(), report.tails(), report.kernels()]
+        // A library that adds a bias itself leaves no kernel to finish that product.
+        [report.gemms(), report.tails() + report.epilogues(), report.kernels()]
     };
     let (one, three) = (forward(1), forward(3));
     let a_layer: Vec<usize> = one.iter().zip(three).map(|(one, three)| (three - one) / 2).collect();

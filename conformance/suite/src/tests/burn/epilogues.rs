@@ -1,7 +1,8 @@
 //! Products and what follows them: the epilogue that a product takes along gives the bits of a kernel that runs after it,
-//! whatever the sizes, the types and the views, and whoever else reads the product.
+//! whatever the sizes, the types and the views, and whoever else reads the product.  A bias that a library adds is rounded
+//! with the product.
 
-use burn_kiln::inspect;
+use burn_kiln::{KilnDevice, inspect};
 use burn_tensor::{FloatDType, Tensor, TensorData, activation};
 
 use super::kiln;
@@ -15,6 +16,10 @@ pub const TESTS: &[Test] = &[
     test!(reductions_of_rows).alone(),
     test!(several_results_and_several_readers).alone(),
     test!(an_index_out_of_range_in_an_epilogue).alone(),
+    test!(biases_by_whoever_adds_them).alone(),
+    test!(a_bias_in_the_middle_of_a_buffer).alone(),
+    test!(products_that_come_again_with_other_biases),
+    test!(an_activation_keeps_nan),
 ];
 
 /// Numbers whose sums depend on their order.
@@ -160,4 +165,136 @@ fn an_index_out_of_range_in_an_epilogue() {
         }
     }
     assert!(x.matmul(w).try_into_data().is_ok());
+}
+
+/// Types with half the distance from 1 to the next number, and that of the type in which sums are formed.
+const ROUNDING: &[(FloatDType, f64, f64)] = &[
+    (FloatDType::F32, 1.0 / (1u64 << 24) as f64, 1.0 / (1u64 << 24) as f64),
+    (FloatDType::F16, 1.0 / 2048.0, 1.0 / (1u64 << 24) as f64),
+    (FloatDType::BF16, 1.0 / 256.0, 1.0 / (1u64 << 24) as f64),
+    (FloatDType::F64, 1.0 / (1u64 << 53) as f64, 1.0 / (1u64 << 53) as f64),
+];
+
+fn on_a_gpu() -> bool {
+    matches!(KilnDevice::default(), KilnDevice::Cuda(_) | KilnDevice::Hip(_))
+}
+
+/// What the elements are, in f64.
+fn exact<const D: usize>(x: &Tensor<D>) -> Vec<f64> {
+    x.clone().into_data().iter::<f64>().collect()
+}
+
+/// A batch of products with a bias for all rows: the value, and what it may be off by if product and sum are rounded.
+/// The bound of the product's sum is that of `kiln_conformance::tolerance`.
+fn defined(
+    [x, w, bias]: [&[f64]; 3],
+    [batch, m, n, k]: [usize; 4],
+    relu: bool,
+    (unit, wide): (f64, f64),
+) -> Vec<(f64, f64)> {
+    let one = |at: usize| {
+        let (member, row, col) = (at / (m * n), at / n % m, at % n);
+        let terms = (0..k).map(|i| x[(member * m + row) * k + i] * w[(member * k + i) * n + col]);
+        let (product, size) = terms.fold((0.0, 0.0), |(sum, size), t: f64| (sum + t, size + t.abs()));
+        let sum = product + bias[col];
+        let off = (k as f64 + 2.0) * wide * (size + bias[col].abs()) + 1.01 * unit * (product.abs() + sum.abs());
+        (if relu { sum.max(0.0) } else { sum }, off + 1e-6 * unit)
+    };
+    (0..batch * m * n).map(one).collect()
+}
+
+#[track_caller]
+fn near(what: &str, got: &[f64], wanted: &[(f64, f64)]) {
+    assert_eq!(got.len(), wanted.len(), "{what}");
+    for (at, (x, (y, off))) in got.iter().zip(wanted).enumerate() {
+        assert!((x - y).abs() <= *off, "{what}, element {at}: {x}, wanted {y} ± {off}");
+    }
+}
+
+/// One product and nothing beside it, in every type, of even sizes and odd ones, alone and in batches.  A GPU's library
+/// adds the bias of 16-bit floats itself; what is negative a kernel makes 0, as the library would do that to NaN, too.
+fn biases_by_whoever_adds_them() {
+    let sizes = [[1, 128, 256, 64], [1, 37, 151, 61], [1, 65, 64, 33], [5, 64, 96, 32], [3, 33, 17, 45]];
+    for &(dtype, unit, wide) in ROUNDING {
+        for size in sizes {
+            let [batch, m, n, k] = size;
+            let (x, w) = (uneven(20, [batch, m, k], dtype), uneven(21, [batch, k, n], dtype));
+            let bias = uneven(22, [n], dtype);
+            let operands = [exact(&x), exact(&w), exact(&bias)];
+            for relu in [false, true] {
+                let what = format!("{dtype:?} {batch}×{m}×{n}×{k}, relu {relu}");
+                let layer = || {
+                    let sum = x.clone().matmul(w.clone()) + bias.clone().reshape([1, 1, n]);
+                    if relu { activation::relu(sum) } else { sum }.into_data()
+                };
+                let (got, report) = inspect::record(&DEVICE, layer);
+                let by_library = report.epilogues();
+                let counts = [report.gemms(), report.tails() + by_library, report.kernels()];
+                assert_eq!(counts, [1, 1, 0], "{what}: {report:#?}");
+                if !on_a_gpu() || relu {
+                    assert_eq!(by_library, 0, "{what}");
+                } else if unit > 1e-6 && n % 8 == 0 {
+                    assert_eq!(by_library, 1, "{what}");
+                }
+                let wanted = defined(operands.each_ref().map(Vec::as_slice), size, relu, (unit, wide));
+                near(&what, &got.iter::<f64>().collect::<Vec<_>>(), &wanted);
+                // Wide sums have the plain product's order.
+                if unit < 1e-6 {
+                    assert!(got.as_bytes() == inspect::with_fusing(false, layer).as_bytes(), "{what}");
+                }
+                let (_, strict) = inspect::record(&DEVICE, || inspect::with_strict(layer));
+                assert_eq!((strict.gemms(), strict.epilogues()), (0, 0), "{what}");
+            }
+        }
+    }
+}
+
+/// A library that reads several elements of a bias at once can't read those that begin between.
+fn a_bias_in_the_middle_of_a_buffer() {
+    for &(dtype, unit, wide) in ROUNDING {
+        let size @ [_, m, n, k] = [1, 64, 64, 64];
+        let (x, w, all) = (uneven(23, [m, k], dtype), uneven(24, [k, n], dtype), uneven(25, [2 * n], dtype));
+        for first in [0, 1, 3, 8, 64] {
+            let what = format!("{dtype:?} from {first}");
+            let bias = || all.clone().slice([first..first + n]);
+            let (got, report) =
+                inspect::record(&DEVICE, || (x.clone().matmul(w.clone()) + bias().unsqueeze::<2>()).into_data());
+            assert_eq!((report.gemms(), report.tails() + report.epilogues(), report.kernels()), (1, 1, 0), "{what}");
+            if !first.is_multiple_of(8) && unit > 1e-6 {
+                assert_eq!(report.epilogues(), 0, "{what}");
+            }
+            let operands = [exact(&x), exact(&w), exact(&bias())];
+            let wanted = defined(operands.each_ref().map(Vec::as_slice), size, false, (unit, wide));
+            near(&what, &got.iter::<f64>().collect::<Vec<_>>(), &wanted);
+        }
+    }
+}
+
+/// Six products in a row, often enough that a machine which records what comes again does so, with biases that lie here
+/// and there.
+fn products_that_come_again_with_other_biases() {
+    let dtype = FloatDType::BF16;
+    let (x, w) = (uneven(26, [64, 64], dtype), uneven(27, [64, 64], dtype) / 8.0);
+    let run = |bias: &Tensor<2>| (0..6).fold(x.clone(), |x, _| x.matmul(w.clone()) + bias.clone()).into_data();
+    let biases: Vec<Tensor<2>> = (0..3).map(|seed| uneven(28 + seed, [1, 64], dtype)).collect();
+    let first: Vec<TensorData> = biases.iter().map(run).collect();
+    assert!(first[0].as_bytes() != first[1].as_bytes() && first[1].as_bytes() != first[2].as_bytes());
+    for round in 0..12 {
+        // A copy lies elsewhere.
+        let bias = biases[round % 3].clone() + 0.0;
+        assert!(run(&bias).as_bytes() == first[round % 3].as_bytes(), "round {round}");
+    }
+}
+
+fn an_activation_keeps_nan() {
+    for &dtype in TYPES {
+        for bias in [false, true] {
+            let x = uneven(31, [64, 64], dtype).slice_fill([3..4, 5..6], f64::NAN);
+            let product = x.matmul(uneven(32, [64, 64], dtype));
+            let sum = if bias { product + uneven(33, [1, 64], dtype) } else { product };
+            let got: Vec<f64> = activation::relu(sum).into_data().iter::<f64>().collect();
+            let is_wrong = |at: &usize| got[*at].is_nan() != (at / 64 == 3);
+            assert_eq!((0..64 * 64).find(is_wrong), None, "{dtype:?}, bias {bias}");
+        }
+    }
 }
