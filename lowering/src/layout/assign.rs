@@ -28,6 +28,8 @@ pub struct Assignment {
     usual: FxHashMap<Shape, Layout>,
     /// By offsets.
     memory: FxHashMap<Value, Layout>,
+    /// Of what the places of factors are computed from.
+    placed: FxHashMap<Value, Layout>,
     /// By shape, how many bits of its elements a lane holds side by side, where that is not 0.
     packed: FxHashMap<Shape, u32>,
     /// The products that matrix instructions compute, by result.
@@ -63,6 +65,7 @@ impl Assignment {
             cheap: SecondaryMap::new(),
             usual: FxHashMap::default(),
             memory: FxHashMap::default(),
+            placed: FxHashMap::default(),
             packed: FxHashMap::default(),
             products: FxHashMap::default(),
             lane_bits,
@@ -249,6 +252,7 @@ impl Assignment {
             (Op::Trans(perm), Some(x), _) => self.home(program, x).transposed(perm),
             (Op::Join, Some(x), _) => joined(&self.home(program, x)),
             (Op::Split, Some(x), _) => self.half(&self.home(program, x)),
+            (Op::Map(_), _, Some(r)) if let Some(layout) = self.placed.get(&r) => layout.clone(),
             (Op::Map(_) | Op::Exp2Approx, _, Some(r)) => {
                 let shape = &program.ty(r).shape;
                 let Some(layout) = data.args.iter().find_map(|&a| self.fixed(a)).cloned() else {

@@ -135,3 +135,6 @@ pub(super) fn kept(graph: &Graph, node: Node, options: &Options) -> Option<[Node
     let written = perm.iter().map(|&p| usize::from(p)).eq(expected) && own[..] == last[..] && axes;
     written.then_some([factors[0], tensor])
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

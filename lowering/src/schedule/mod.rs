@@ -13,7 +13,7 @@ pub mod expr;
 pub mod fuse;
 mod grain;
 pub mod group;
-mod implicit;
+pub(crate) mod implicit;
 pub mod looped;
 mod matching;
 mod one_pass;

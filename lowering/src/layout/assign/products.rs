@@ -53,7 +53,12 @@ impl Assignment {
                 let shared = layout.warp.bases().contains(&0);
                 let Some(loaded) = loaded else { continue };
                 let place = match panels {
-                    Some(_) => self.in_pieces(program, &loaded),
+                    Some(_) => {
+                        let place = self.in_pieces(program, &loaded);
+                        let data = &program.insts[loaded.inst];
+                        data.args.iter().take(2).for_each(|&x| self.place_as(program, x, &place));
+                        place
+                    }
                     None if !shared => layout.transposed(&loaded.perm).neighbours_first(loaded.axis),
                     None => continue,
                 };
@@ -86,6 +91,23 @@ impl Assignment {
         let bytes = program.ty(program.insts[loaded.inst].results[0]).dtype.bytes() as u32;
         let packed = (self.load_bytes / bytes).ilog2();
         Layout::packed(&ty.shape, &[loaded.axis, 1 - loaded.axis], packed, self.lane_bits, self.warp_bits)
+    }
+
+    /// What is computed for places and masks lies as they do, so that nothing moves between threads in each iteration: all
+    /// that share a row of a tile compute what is the same along it.
+    fn place_as(&mut self, program: &Program, value: Value, layout: &Layout) {
+        let Some(inst) = self.defining[value].filter(|_| !program.ty(value).is_scalar()) else { return };
+        let data = &program.insts[inst];
+        match (&data.op, &data.args[..]) {
+            (Op::Broadcast, &[x]) if !program.ty(x).is_scalar() => {
+                self.place_as(program, x, &layout.squeezed(&program.ty(x).shape))
+            }
+            (Op::Map(_), args) if !self.placed.contains_key(&value) => {
+                self.placed.insert(value, layout.clone());
+                args.iter().for_each(|&x| self.place_as(program, x, layout));
+            }
+            _ => {}
+        }
     }
 
     /// The load that a tile of two axes comes from.

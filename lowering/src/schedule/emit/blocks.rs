@@ -8,6 +8,7 @@
 use super::super::affine::Affine;
 use super::super::expr::{Ex, Expr, Exprs};
 use super::super::grain::{Blocks, Grain};
+use super::super::group::AxisData;
 use super::super::looped::Looped;
 use super::Emitted;
 use super::context::Emitter;
@@ -81,6 +82,7 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
     let [tall_value, wide_value] = [tall, wide].map(|n| e.argument(n as i64, 1));
     let [batches, terms_along] = [batch.clone(), walked.clone()]
         .map(|range| axes[range].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect::<Vec<Value>>());
+    let whole = Whole::new(&mut e, &axes[walked.clone()], terms);
 
     let [id, member] = [0, 1].map(|axis| walk::program(&mut e, axis));
     let (row, column) = numbered(&mut e, id, tall_value, wide_value);
@@ -110,7 +112,11 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
             let (point, shape) = factors[side];
             let at = indices(e, start, terms, side as u8);
             let mut inner = e.inside(point);
-            divide(e, at, &terms_along, &mut inner.axes[walked.clone()]);
+            let own = &mut inner.axes[walked.clone()];
+            match &whole {
+                Some(whole) => whole.place(e, start, side as u8, &terms_along, own),
+                None => divide(e, at, &terms_along, own),
+            }
             inner.walked_run = Some(at);
             let end = (!length.is_multiple_of(terms.into())).then_some(whole_terms);
             factor(e, plan, side, (at, end), &mut inner, shape)
@@ -121,6 +127,44 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
     e.store(node, &looped.at, value, false, &mut result);
     let members = axes[batch].iter().map(|a| a.extent).product::<u64>();
     e.finish([(tall * wide) as u32, members as u32, 1])
+}
+
+/// Several axes of terms, the last of which has whole blocks of them: inside of one, the others stand still.
+struct Whole {
+    terms: u32,
+    /// `⌈2¹⁶/n⌉`, where the last axis has `n` blocks.
+    inverse: Value,
+}
+
+impl Whole {
+    const BITS: u32 = 16;
+
+    /// Nothing where blocks are not whole, or too many for numbers of 32 bits.
+    fn new(e: &mut Emitter, axes: &[AxisData], terms: u32) -> Option<Whole> {
+        let (last, others) = axes.split_last().filter(|(_, others)| !others.is_empty())?;
+        let blocks = last.extent / u64::from(terms);
+        let all = others.iter().map(|a| a.extent).product::<u64>() * blocks;
+        let fits = (1..1 << (Whole::BITS - 1)).contains(&(all * blocks));
+        let inverse = || e.argument((1u64 << Whole::BITS).div_ceil(blocks) as i64, 1);
+        (last.extent.is_multiple_of(terms.into()) && fits).then(inverse).map(|inverse| Whole { terms, inverse })
+    }
+
+    /// The axes' indices in the block that starts there.
+    ///
+    /// With `b` blocks before it, `⌊b/n⌋ = ⌊b·⌈2¹⁶/n⌉/2¹⁶⌋` as long as `b·n < 2¹⁶`: what is added is less than `1/n`.
+    fn place(&self, e: &mut Emitter, start: Value, side: u8, extents: &[Value], into: &mut [Option<Value>]) {
+        let (Some((&extent, outer)), Some((last, others))) = (extents.split_last(), into.split_last_mut()) else {
+            return;
+        };
+        let [by, bits] = [self.terms.ilog2(), Whole::BITS].map(|n| e.int(n.into()));
+        let before = e.op(Pointwise::Shr, start, by);
+        let scaled = e.op(Pointwise::Mul, before, self.inverse);
+        let quotient = e.op(Pointwise::Shr, scaled, bits);
+        let above = e.op(Pointwise::Mul, quotient, extent);
+        let rest = e.op(Pointwise::Sub, start, above);
+        *last = Some(indices(e, rest, self.terms, side));
+        divide(e, quotient, outer, others);
+    }
 }
 
 /// The terms at `at` of a factor; 0 from `end` on, if they do not fill the last block.

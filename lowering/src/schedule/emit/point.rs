@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Checks, Ex, Expr, FIRST_GATHER};
-use super::context::Emitter;
+use super::context::{Emitter, PARALLEL_RUN, WALKED_RUN};
 use crate::op::Pointwise;
 use crate::tile::Value;
 
@@ -68,14 +68,17 @@ impl Emitter<'_> {
     }
 
     pub(super) fn place_varies(&self, at: &Affine) -> Varies {
-        let axis = |axis: Axis| match axis < FIRST_GATHER {
-            true => {
-                let walked = self.walked[axis as usize];
-                Varies { parallel: !walked, walked }
-            }
-            false => self.varies[self.exprs.gathers[(axis - FIRST_GATHER) as usize].index.as_u32() as usize],
+        at.terms.iter().fold(Varies::default(), |v, t| v.or(self.axis_varies(t.0)))
+    }
+
+    pub(super) fn axis_varies(&self, axis: Axis) -> Varies {
+        let walked = match axis {
+            PARALLEL_RUN => false,
+            WALKED_RUN => true,
+            axis if axis < FIRST_GATHER => self.walked[axis as usize],
+            axis => return self.varies[self.exprs.gathers[(axis - FIRST_GATHER) as usize].index.as_u32() as usize],
         };
-        at.terms.iter().fold(Varies::default(), |v, t| v.or(axis(t.0)))
+        Varies { parallel: !walked, walked }
     }
 
     /// The mask of what varies so.

@@ -17,30 +17,37 @@ impl Emitter<'_> {
     pub fn place(&mut self, at: &Affine, point: &mut Point) -> Value {
         let Some(numbers) = self.numbers.get(at) else { unreachable!("{at:?} was not prepared") };
         let (constant, factors) = (numbers.constant, numbers.factors.clone());
-        let mut sum = constant;
-        // Scalars first: what does not vary over the tile is added once.
-        let mut tiles: SmallVec<[Value; 4]> = SmallVec::new();
+        let mut terms: [SmallVec<[Value; 4]>; 2] = Default::default();
         for (axis, factor) in factors {
             let index = self.axis_index(axis, point);
             let term = match factor {
                 Factor::One => index,
                 Factor::Number(n) => self.op(Pointwise::Mul, index, n),
             };
-            if self.b.ty(term).is_scalar() {
-                sum = Some(sum.map_or(term, |s| self.op(Pointwise::Add, s, term)));
-            } else {
-                tiles.push(term);
+            terms[usize::from(self.axis_varies(axis).walked)].push(term);
+        }
+        let has_tiles = |terms: &SmallVec<[Value; 4]>| terms.iter().any(|&term| !self.b.ty(term).is_scalar());
+        let sum = match terms.iter().all(has_tiles) {
+            // Along different axes: what does not vary along walked ones is added up once.
+            true => {
+                let (fixed, walked) = (self.sum(constant, &terms[0]), self.sum(None, &terms[1]));
+                fixed.zip(walked).map(|(x, y)| self.op(Pointwise::Add, x, y))
             }
-        }
-        for term in tiles {
-            sum = Some(sum.map_or(term, |s| self.op(Pointwise::Add, s, term)));
-        }
+            false => self.sum(constant, &terms.concat()),
+        };
         let sum = sum.unwrap_or_else(|| self.int(0));
         if at.denominator == 1 {
             return sum;
         }
         let by = self.int(at.denominator);
         self.op(Pointwise::Div, sum, by)
+    }
+
+    /// Terms and what there is already, scalars first: what does not vary over the tile is added once.
+    fn sum(&mut self, first: Option<Value>, terms: &[Value]) -> Option<Value> {
+        let (scalars, tiles): (Vec<Value>, Vec<Value>) = terms.iter().partition(|&&term| self.b.ty(term).is_scalar());
+        let add = |sum: Option<Value>, term| Some(sum.map_or(term, |sum| self.op(Pointwise::Add, sum, term)));
+        scalars.into_iter().chain(tiles).fold(first, add)
     }
 
     fn axis_index(&mut self, axis: Axis, point: &mut Point) -> Value {

@@ -2,9 +2,10 @@
 
 use super::{agrees_on, matrix, run, spec};
 use crate::dtype::DType;
-use crate::graph::{Array, Graph, PadDim, WindowDim, oracle};
+use crate::graph::{Array, Graph, oracle};
 use crate::op::Pointwise;
 use crate::schedule::attention::tests::{operands, options, planned_with};
+use crate::schedule::implicit::tests::{SQUARE, Sizes, convolution};
 use crate::schedule::{Arg, Options, Plan, Step, execute};
 use crate::spec::Spec;
 use crate::target::{amd, nvidia};
@@ -101,24 +102,17 @@ fn products_in_blocks_are_those_of_the_rows() {
 fn convolutions_are_products_over_windows_that_are_not_copied() {
     let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia::spec("sm_80", 80).unwrap() };
     for (channels, step, dilation, bias) in [(16, 1, 1, false), (32, 2, 1, true), (16, 1, 2, false)] {
-        let mut g = Graph::new();
-        let [batch, side, rows, size] = [3, 9, 40, 3];
-        let x = g.input(DType::Bf16, &[batch, channels, side, side]);
-        let w = g.input(DType::Bf16, &[rows, channels, size, size]);
-        let wide = if bias { DType::F32 } else { DType::Bf16 };
-        let (x, w) = (g.cast(x, wide), g.cast(w, wide));
-        let pad = PadDim { low: 1, high: 1, interior: 0 };
-        let padded = g.pad(x, &[PadDim::default(), PadDim::default(), pad, pad], 0);
-        let count = (side + 2 - (size - 1) * dilation - 1) / step + 1;
-        let over = |axis| WindowDim { axis, count, size, step, dilation };
-        let windows = g.window(padded, &[over(2), over(3)]);
-        let split = g.reshape(windows, &[batch, 1, channels, count, count, size, size]);
-        let turned = g.permute(split, &[1, 2, 5, 6, 0, 3, 4]);
-        let columns = g.reshape(turned, &[channels * size * size, batch * count * count]);
-        let weights = g.reshape(w, &[rows, channels * size * size]);
-        let y = g.contract(weights, columns);
-        let y = g.cast(y, DType::Bf16);
-        g.outputs.push(y);
+        let sizes = Sizes {
+            batch: 3,
+            channels,
+            rows: 40,
+            extents: [9; 2],
+            steps: [step; 2],
+            dilations: [dilation; 2],
+            ..SQUARE
+        };
+        let g = convolution(&sizes, if bias { DType::F32 } else { DType::Bf16 });
+        let columns = channels * 9 * g.nodes[g.outputs[0]].len() / 40;
         let inputs = operands(&g);
         let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
         let near = |got: &Array, what: &str| {
@@ -142,10 +136,43 @@ fn convolutions_are_products_over_windows_that_are_not_copied() {
             let names: Vec<String> = plan.steps.iter().filter_map(launched).collect();
             assert!(names.contains(&"product".into()) && !names.contains(&"gemm".into()), "{plan}");
             let largest = plan.buffers.values().map(|b| b.len).max().unwrap();
-            assert!(largest < g.nodes[columns].len(), "{plan}");
+            assert!(largest < columns, "{plan}");
             near(&execute::run(&g, (&inputs, &[]), &options, true).unwrap()[0], "interpreter");
             let got = threads_run(&plan, &inputs, machine);
-            near(&Array::from_bytes(DType::Bf16, g.dims(y), &got), &machine.name);
+            near(&Array::from_bytes(DType::Bf16, &want.dims, &got), &machine.name);
+        }
+    }
+}
+
+/// Windows of unlike steps, gaps and paddings over channels that have whole blocks, one and several, and over such that do
+/// not: sums of whole numbers, which every order of the terms gives.
+#[test]
+fn convolutions_read_all_of_their_windows_and_nothing_else() {
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia::spec("sm_80", 80).unwrap() };
+    let odd = Sizes { batch: 2, rows: 40, extents: [7, 9], pads: [(2, 0), (1, 3)], ..SQUARE };
+    for sizes in [
+        Sizes { channels: 128, kernel: [3, 2], steps: [1, 2], dilations: [2, 1], ..odd },
+        Sizes { channels: 64, kernel: [1, 4], dilations: [1, 2], ..odd },
+        Sizes { channels: 96, kernel: [2, 3], steps: [2, 1], ..odd },
+        Sizes { channels: 48, kernel: [3, 1], extents: [8, 6], ..odd },
+    ] {
+        let g = convolution(&sizes, DType::Bf16);
+        let inputs = operands(&g).into_iter().map(|x| {
+            let whole: Vec<f64> = x.floats().into_iter().map(|x| (x * 2.0).round()).collect();
+            Array::from_floats(x.dtype, &x.dims, &whole)
+        });
+        let inputs: Vec<Array> = inputs.collect();
+        let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
+        for machine in [&together, &amd::spec("gfx942").unwrap()] {
+            let threads = options().grain;
+            let grain = if machine.group > 0 { threads.together() } else { threads };
+            let options = Options { grain, ..options() };
+            let plan = planned_with(&g, &options);
+            assert!(plan.programs.iter().any(|program| program.name == "product" && program.warps >= 4), "{plan}");
+            let interpreted = execute::run(&g, (&inputs, &[]), &options, true).unwrap().remove(0);
+            assert_eq!(interpreted.bits, want.bits, "{sizes:?}");
+            let got = Array::from_bytes(DType::Bf16, &want.dims, &threads_run(&plan, &inputs, machine));
+            assert_eq!(got.bits, want.bits, "{} {sizes:?}", machine.name);
         }
     }
 }
