@@ -16,6 +16,7 @@ use super::fragment::{Matrix, Tiling};
 use super::place::bits_of;
 use super::{Layout, Linear};
 use crate::analysis::axis::{Axis, Info};
+use crate::op::Pointwise;
 use crate::spec::Spec;
 use crate::tile::{Block, Inst, Op, Program, Shape, Value};
 
@@ -111,7 +112,9 @@ impl Assignment {
     /// The instruction to run once more for a value that is wanted in another layout.
     pub fn again(&self, program: &Program, value: Value) -> Option<Inst> {
         let inst = self.defining[value]?;
-        let moves = matches!(program.insts[inst].op, Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_));
+        let op = &program.insts[inst].op;
+        let moves = matches!(op, Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_))
+            || *op == Op::Map(Pointwise::Bitcast);
         (moves || self.cheap[value] || self.is_widened(program, value, CHEAP)).then_some(inst)
     }
 
