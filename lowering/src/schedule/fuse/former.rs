@@ -4,12 +4,13 @@
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
 
 use super::domain::domain_of;
 use super::roots::{Kept, roots};
 use super::rules::{self, Pair, REACH, Verdict};
 use super::score::score;
-use super::{Group, Groups, Work, reads_of, tail, written};
+use super::{Group, Groups, Work, finish, reads_of, tail, written};
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
 use crate::schedule::attention::{self, Kernel};
 use crate::schedule::group::{self, Domain};
@@ -203,7 +204,7 @@ impl Former<'_> {
         };
         let walks = implicit::kept(&self.graph, node, self.options).is_some();
         let body = looped::trace(&self.graph, &self.places, node, walks)?;
-        Ok(Work::Looped { root: node, body: Box::new(body), initial })
+        Ok(Work::Looped { roots: smallvec![node], body: Box::new(body), initial })
     }
 
     /// Whether a product is large enough for the vendor's library.  One with a single row or column waits for memory
@@ -356,6 +357,34 @@ impl Former<'_> {
         readers.find(|(_, reader)| found && judge(**reader)).map(|(place, _)| place)
     }
 
+    /// The kernel of the product that group `at` is and of the rows that finish it, whose place in `order` is given, where
+    /// the two are one.
+    fn finished(&self, at: usize, order: &[usize], done: &FxHashMap<usize, usize>) -> Option<(usize, Work)> {
+        let product = finish::product(&self.graph, &self.groups[at].work, self.options)?;
+        let tail = self.tail(at, order, done);
+        let readers =
+            order.iter().enumerate().filter(|(_, reader)| self.groups[**reader].reads.contains(&product.node));
+        let ready = |reader: usize| self.groups[reader].before.iter().all(|h| done.contains_key(h));
+        // The library's own tail is the one that the two ways are compared with.
+        let mut readers =
+            readers.filter(|&(place, &reader)| if product.by_library { tail == Some(place) } else { ready(reader) });
+        readers.find_map(|(place, &reader)| {
+            let is_wanted = self.is_wanted(product.node, reader);
+            let work =
+                finish::work((&self.graph, &self.places), product, (&self.groups[reader], is_wanted), self.options)?;
+            Some((place, work))
+        })
+    }
+
+    /// Whether a value is wanted by others than the group `reader`.
+    fn is_wanted(&self, node: Node, reader: usize) -> bool {
+        let (graph, places) = (&self.graph, &self.places);
+        let is_seen = |&output: &Node| strided(graph, places, output).is_some_and(|(base, _)| base == node);
+        let lives = |group: &Group| !matches!(group.work, Work::United);
+        let mut others = self.groups.iter().enumerate().filter(|&(at, group)| at != reader && lives(group));
+        others.any(|(_, group)| group.reads.contains(&node)) || graph.outputs.iter().any(is_seen)
+    }
+
     /// Puts the groups into an order in which they can run: each as early as its operands allow, and a product's tail
     /// right after the product.
     fn finish(self) -> Groups {
@@ -370,11 +399,21 @@ impl Former<'_> {
             let Some(ready) = ready else { unreachable!("groups depend on each other in a circle") };
             let at = order.remove(ready);
             let mut group = self.groups[at].clone();
-            group.before = group.before.iter().map(|h| done[h]).collect();
             group.is_tail = tail.is_some();
             done.insert(at, list.len());
-            list.push(group);
             last = Some(at);
+            if let Some((place, work)) = self.finished(at, &order, &done) {
+                let reader = order.remove(place);
+                done.insert(reader, list.len());
+                group.work = work;
+                group.reads.extend(&self.groups[reader].reads);
+                let own: FxHashSet<Node> = group.roots().iter().copied().collect();
+                group.reads.retain(|n| !own.contains(n));
+                group.before.extend(self.groups[reader].before.iter().filter(|&&h| h != at));
+                last = None;
+            }
+            group.before = group.before.iter().map(|h| done[h]).collect();
+            list.push(group);
         }
         Groups { graph: self.graph, list, places: self.places, kept: self.kept }
     }
