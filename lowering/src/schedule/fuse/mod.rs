@@ -8,6 +8,7 @@
 //!   written  how a product's elements lie, so that its readers need no copy
 //!   tail     which kernel finishes a product, part by part as it is computed
 //!   finish   which product and tail are one kernel
+//!   order    in which order the groups can run
 //!   former   walks the nodes, asks the above, and keeps the groups free of circles
 //!   explain  names, for a finished graph, the reason of each boundary that is left
 //! ```
@@ -16,6 +17,7 @@ mod domain;
 pub mod explain;
 mod finish;
 mod former;
+mod order;
 pub mod roots;
 pub mod rules;
 mod score;
