@@ -16,6 +16,7 @@ use super::fragment::{Matrix, Tiling};
 use super::place::bits_of;
 use super::{Layout, Linear};
 use crate::analysis::axis::{Axis, Info};
+use crate::op::Pointwise;
 use crate::spec::Spec;
 use crate::tile::{Block, Inst, Op, Program, Shape, Value};
 
@@ -92,12 +93,13 @@ impl Assignment {
     /// The layout in which a value is written through offsets.  What warps multiplied together is written from where it
     /// is: pairs of neighbours, which any other layout would have to be brought together from.
     pub fn written(&self, program: &Program, value: Value, offsets: Value) -> Layout {
-        let home = self.layouts[value].as_ref();
-        let together = self.products.values().filter(|(_, tiling)| tiling.panels.is_some());
-        match home.filter(|home| together.map(|(_, tiling)| &tiling.c).any(|c| c == *home)) {
-            Some(home) => home.clone(),
-            None => self.memory(program, offsets),
-        }
+        let home = self.layouts[value].as_ref().filter(|home| self.is_together(home));
+        home.cloned().unwrap_or_else(|| self.memory(program, offsets))
+    }
+
+    /// Whether warps leave in this layout what they multiply together.
+    fn is_together(&self, layout: &Layout) -> bool {
+        self.products.values().any(|(_, tiling)| tiling.panels.is_some() && tiling.c == *layout)
     }
 
     /// The matrix instruction for the product whose result this is, and how it covers the product.
@@ -113,7 +115,9 @@ impl Assignment {
     /// The instruction to run once more for a value that is wanted in another layout.
     pub fn again(&self, program: &Program, value: Value) -> Option<Inst> {
         let inst = self.defining[value]?;
-        let moves = matches!(program.insts[inst].op, Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_));
+        let op = &program.insts[inst].op;
+        let moves = matches!(op, Op::Broadcast | Op::ExpandDims(_) | Op::Reshape | Op::Trans(_))
+            || *op == Op::Map(Pointwise::Bitcast);
         (moves || self.cheap[value] || self.is_widened(program, value, CHEAP)).then_some(inst)
     }
 
@@ -261,12 +265,17 @@ impl Assignment {
                     self.layouts[r] = decided.then(|| self.of_shape(shape));
                     return;
                 };
+                // What is computed from what warps multiplied together is written from where that is.
+                let mut fixed = data.args.iter().filter_map(|&a| self.fixed(a));
+                let together = fixed.find(|home| self.is_together(home)).cloned();
                 // Of operands that lie along different axes, those decide that lie as most accesses do.
                 let usual = self.of_shape(shape);
                 let is_usual = |&a: &Value| self.fixed(a) == Some(&usual);
-                match data.args.iter().any(is_usual) && (0..shape.len()).any(|axis| self.along(shape, axis) == layout) {
-                    true => usual,
-                    false => layout,
+                let is_along = || (0..shape.len()).any(|axis| self.along(shape, axis) == layout);
+                match together {
+                    Some(together) => together,
+                    None if data.args.iter().any(is_usual) && is_along() => usual,
+                    None => layout,
                 }
             }
             (Op::Dot(_), _, Some(r)) => match self.products.get(&r) {

@@ -1,8 +1,8 @@
 //! Tiles in another layout, by way of scratch memory: written as they are, read as they are wanted.
 //!
-//! Where both layouts have runs of sixteen bytes in registers, those are written and read at once, and pieces of sixteen
-//! bytes change places within a row such that what eight threads touch together lies in different banks.  A permutation
-//! of places that is linear over XOR does that (Phothilimthana and others: "Swizzle Inventor", 2019).
+//! Where both layouts have runs of sixteen bytes in registers, those are written and read at once, else of eight or four.
+//! Pieces change places within a row such that what threads touch together lies in different banks: eight of them, where
+//! pieces have sixteen bytes.  A permutation of places that is linear over XOR does that (Phothilimthana and others: "Swizzle Inventor", 2019).
 
 use inkwell::values::{InstructionOpcode as I, PointerValue};
 
@@ -19,8 +19,11 @@ use smallvec::smallvec;
 /// Bytes of a piece.
 pub(super) const PIECE: u32 = 16;
 
-/// Pieces that all banks hold, and threads that reach for one each at a time, as a number of bits.
-const TOGETHER: u32 = 3;
+/// Bytes of the smallest one that is worth to be put together.
+const LEAST: u32 = 4;
+
+/// Bytes that all banks hold, which as many threads reach at a time as that is pieces.
+const BANKS: u32 = 128;
 
 /// Tiles in pieces, in scratch memory.
 struct Pieces {
@@ -37,23 +40,28 @@ impl Pieces {
         Pieces { dtype, bits, places: Linear::identity(layout.shape.iter().product::<u32>().ilog2()) }
     }
 
+    /// Bytes of a piece.
+    fn bytes(&self) -> u32 {
+        (self.dtype.bytes() as u32) << self.bits
+    }
+
     /// Bytes of a tile.
     fn size(&self) -> u32 {
         (self.dtype.bytes() as u32) << self.places.bits()
     }
 
-    /// How to go from one layout to the other, if both have whole pieces in registers.
-    fn between(from: &Layout, to: &Layout, dtype: DType) -> Option<Pieces> {
-        let bits = (PIECE / dtype.bytes() as u32).ilog2();
+    /// How to go from one layout to the other in pieces of `2^bits` elements, if both have whole ones in registers.
+    fn between(from: &Layout, to: &Layout, dtype: DType, bits: u32) -> Option<Pieces> {
+        let together = (BANKS / dtype.bytes() as u32).ilog2() - bits;
         let all = from.shape.iter().product::<u32>().ilog2();
         let has_pieces = |layout: &Layout| (0..bits).all(|bit| layout.register.bases().contains(&(1 << bit)));
-        if bits == 0 || all < bits + TOGETHER || !has_pieces(from) || !has_pieces(to) {
+        if bits == 0 || all < bits + together || !has_pieces(from) || !has_pieces(to) {
             return None;
         }
         // Bits along which threads that act together differ: those that choose a bank may stay, others choose one too.
-        let banks = bits..bits + TOGETHER;
+        let banks = bits..bits + together;
         let acting = |layout: &Layout| -> Vec<u32> {
-            let lanes = layout.lane.bases().iter().take(TOGETHER as usize).filter(|b| b.is_power_of_two());
+            let lanes = layout.lane.bases().iter().take(together as usize).filter(|b| b.is_power_of_two());
             lanes.map(|b| b.trailing_zeros()).collect()
         };
         let (writing, reading) = (acting(from), acting(to));
@@ -78,12 +86,15 @@ impl<'c> Lower<'_, 'c> {
     /// A tile in another layout, by way of scratch memory.
     pub fn through_scratch(&self, thread: Thread<'c>, tile: &Tile<'c>, layout: &Layout) -> Tile<'c> {
         let dtype = same_bits(self.first(tile.regs[0]).get_type());
-        if let Some(pieces) = Pieces::between(&tile.layout, layout, dtype) {
+        let whole = (PIECE / dtype.bytes() as u32).ilog2();
+        if let Some(pieces) = Pieces::between(&tile.layout, layout, dtype, whole) {
             return self.through_pieces(thread, tile, layout, &pieces);
         }
-        if let Some(order) = runs_first(&tile.layout, layout, PIECE / dtype.bytes() as u32) {
+        let worth = |bits: &u32| (dtype.bytes() as u32) << bits >= LEAST;
+        for bits in (1..=whole).rev().filter(worth) {
+            let Some(order) = runs_first(&tile.layout, layout, bits) else { continue };
             let [from, to] = [&tile.layout, layout].map(|layout| moved(layout, &order));
-            if let Some(pieces) = Pieces::between(&from, &to, dtype) {
+            if let Some(pieces) = Pieces::between(&from, &to, dtype, bits) {
                 let tile = Tile { layout: from, regs: tile.regs.clone() };
                 let regs = self.through_pieces(thread, &tile, &to, &pieces).regs;
                 return Tile { layout: layout.clone(), regs };
@@ -110,7 +121,7 @@ impl<'c> Lower<'_, 'c> {
         let mut at = Places::new(self, thread, layout, pieces, base);
         let mut regs: Vec<Option<Reg<'c>>> = vec![None; layout.registers()];
         for (first, members) in runs(layout, pieces.bits) {
-            let x = ir.load(vector, at.of(first), PIECE);
+            let x = ir.load(vector, at.of(first), pieces.bytes());
             for (&r, i) in members.iter().zip(0..) {
                 let x = self.as_register(dtype, ir.extract(x, i));
                 regs[r as usize] = Some(self.one(x, layout.is_uniform()));
@@ -129,7 +140,7 @@ impl<'c> Lower<'_, 'c> {
             let x = members.iter().zip(0..).fold(ir.poison(vector), |x, (&r, i)| {
                 ir.insert(x, self.as_stored(dtype, self.first(tile.regs[r as usize])), i)
             });
-            ir.store(at.of(first), x, PIECE);
+            ir.store(at.of(first), x, pieces.bytes());
         }
     }
 
@@ -224,15 +235,15 @@ impl Panelled {
 
 /// An order of the coordinates' bits in which those come first that registers of both layouts have, as many as tell the
 /// elements of a piece apart.
-fn runs_first(from: &Layout, to: &Layout, elements: u32) -> Option<Linear> {
+fn runs_first(from: &Layout, to: &Layout, bits: u32) -> Option<Linear> {
     let all = from.shape.iter().product::<u32>().ilog2();
     let both = |bit: &u32| [from, to].iter().all(|layout| layout.register.bases().contains(&(1 << bit)));
-    let first: Vec<u32> = (0..all).filter(both).take(elements.ilog2() as usize).collect();
+    let first: Vec<u32> = (0..all).filter(both).take(bits as usize).collect();
     let place = |bit: u32| match first.iter().position(|&b| b == bit) {
         Some(i) => i as u32,
         None => bit + first.iter().filter(|&&b| b > bit).count() as u32,
     };
-    (1 << first.len() == elements).then(|| Linear::new((0..all).map(|bit| 1 << place(bit))))
+    (first.len() == bits as usize).then(|| Linear::new((0..all).map(|bit| 1 << place(bit))))
 }
 
 /// The layout with an element's place in panels for its coordinate.

@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 
 use super::emit::{self, Emitted, Operand, Passes};
 use super::epilogue;
-use super::expr::Expr;
+use super::expr::{Expr, Exprs};
 use super::fuse::{Group, Groups, Work, groups};
 use super::grain::Grain;
-use super::group::Body;
+use super::group::{Body, Store};
 use super::operands::operands;
 use super::plan::{
     Absorbs, Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
@@ -140,7 +140,8 @@ impl<'a> Assembler<'a> {
                 let mut body = body.as_ref().clone();
                 body.stores.retain(|s| self.wanted.contains(&s.node));
                 let product = if group.is_tail { at.checked_sub(1) } else { None };
-                let inplace = self.inplace(at, &body, product);
+                let stores: &[Store] = if body.folds.is_empty() { &body.stores } else { &[] };
+                let inplace = self.inplace(at, (&body.exprs, stores), product);
                 let pointwise = body.folds.is_empty();
                 let grain = product.filter(|_| pointwise).map_or(options.grain, |product| self.cut(product));
                 let emitted = emit::fused::emit(graph, &body, &inplace, grain, index);
@@ -150,15 +151,21 @@ impl<'a> Assembler<'a> {
                     self.finish_product(product, &body, share);
                 }
             }
-            Work::Looped { root, body, initial } => {
+            Work::Looped { roots, body, initial } => {
                 if let Some(initial) = initial {
                     self.launch(emit::fused::emit(graph, initial, &[], options.grain, index), vec!["copy"]);
                 }
                 // Strict numerics have one order for the terms of all products.
                 let in_order = options.gemm_from.is_none();
                 let grain = if in_order { options.grain.in_order() } else { options.grain };
-                let passes = emit::looped::emit(graph, *root, body, grain, index);
-                self.passes(passes, &self.rows(&[*root]));
+                let mut body = body.as_ref().clone();
+                if !body.tail.is_empty() {
+                    body.is_stored = self.wanted.contains(&roots[0]);
+                    body.tail.retain(|s| self.wanted.contains(&s.node));
+                }
+                let inplace = self.inplace(at, (&body.exprs, &body.tail), None);
+                let passes = emit::looped::emit(graph, roots[0], &body, &inplace, grain, index);
+                self.passes(passes, &self.rows(roots));
             }
             Work::Attention { roots, body } => {
                 let result = (roots[0], &self.groups.places);
@@ -232,19 +239,16 @@ impl<'a> Assembler<'a> {
     /// Results that may take the place of an operand: pairs of stored and loaded nodes.  The operand is read here for
     /// the last time, nowhere but at the place of the result, and in a kernel that visits each point once.  A tail runs
     /// while its product does: it takes the product's own place rather than another's, and never that of a factor.
-    fn inplace(&mut self, at: usize, body: &Body, product: Option<usize>) -> Vec<(Node, Node)> {
+    fn inplace(&mut self, at: usize, (exprs, stores): (&Exprs, &[Store]), product: Option<usize>) -> Vec<(Node, Node)> {
         let mut pairs: Vec<(Node, Node)> = Vec::new();
-        if !body.folds.is_empty() {
-            return pairs;
-        }
-        for store in &body.stores {
+        for store in stores {
             let fits = |this: &Self, node: Node| {
                 let (from, to) = (&this.buffers[this.buffer_of[&node]], &this.groups.graph.nodes[store.node]);
                 let free = from.input.is_none_or(|number| this.donated[number as usize]);
                 free && from.dtype == to.dtype && from.len == to.len() && this.last_use.get(&node) == Some(&at)
             };
             let same_place = |node: Node| {
-                body.exprs.list.values().all(|d| match &d.expr {
+                exprs.list.values().all(|d| match &d.expr {
                     Expr::Load { node: n, at, checks } => *n != node || *at == store.at && checks.is_empty(),
                     _ => true,
                 })
@@ -252,7 +256,7 @@ impl<'a> Assembler<'a> {
             let product = product.map(|product| &self.groups.list[product]);
             let is_result = |n: &Node| product.is_some_and(|p| p.roots().contains(n));
             let is_factor = |n: &Node| product.is_some_and(|p| p.reads.contains(n));
-            let loads = || body.exprs.loads().filter(|n| self.buffer_of.contains_key(n) && !is_factor(n));
+            let loads = || exprs.loads().filter(|n| self.buffer_of.contains_key(n) && !is_factor(n));
             let mut operands = loads().filter(is_result).chain(loads());
             let found = operands.find(|&n| fits(self, n) && same_place(n) && !pairs.iter().any(|p| p.1 == n));
             if let Some(node) = found

@@ -194,6 +194,12 @@ impl Exprs {
         places.fold(0, |set, at| set | self.followed(at))
     }
 
+    /// Axes, as a set of bits, along which an expression may differ.
+    pub fn varied(&self, ex: Ex) -> u128 {
+        let needed = self.needed([ex]);
+        needed.into_iter().flat_map(|ex| self.list[ex].expr.affines()).fold(0, |set, at| set | self.followed(at))
+    }
+
     /// All that is checked, each once.
     pub fn checks(&self) -> Vec<Check> {
         let mut checks: Vec<Check> = Vec::new();

@@ -1,7 +1,16 @@
-//! How a machine wants work to be cut up.  Changes what runs beside what, and no bit of any result.
+//! How a machine wants work to be cut up.  Changes what runs beside what, and no bit of any result but in which order a
+//! product's terms are added.
+
+use super::cost::Rates;
 
 /// Widest rows of an attention of which sums and factors take few registers, and some.
 const WIDTHS: [u32; 2] = [64, 128];
+
+/// Threads of a warp, where they are few.
+const LANES: u32 = 32;
+
+/// Registers of a thread that a block may fill, of the 255 that there are: places and what is being computed take others.
+const ROOM: u32 = 208;
 
 /// Programs that are wanted for each multiprocessor.
 const WARPS: u32 = 64;
@@ -62,6 +71,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    /// Registers of a thread that hold sums and the elements beside them of an operand of so many bytes each.
+    fn registers(&self, bytes: u32) -> u32 {
+        let elements = self.rows * self.columns / (self.warps * LANES);
+        elements + elements * bytes / 4
+    }
+
     /// Where warps multiply together, both factors lie in shared memory: what a multiprocessor has of it holds the stages of
     /// one large block, of two middle ones, of three small ones.
     const TOGETHER: [Blocks; 3] = [
@@ -137,6 +152,8 @@ pub struct Grain {
     /// How products of 16-bit floats are cut, the largest blocks first; none where tiles are not multiplied by instructions
     /// of their own, or may not be.
     products: Option<[Blocks; 3]>,
+    /// What decides whether the library computes a product that is finished by others' rows, where that is known.
+    pub rates: Option<Rates>,
     /// Whether a product's tail runs on the threads that compute the product, each on its part.
     pub finishes: bool,
 }
@@ -165,6 +182,7 @@ impl Grain {
             pieces: 1,
             attentions: None,
             products: None,
+            rates: None,
             finishes: true,
         }
     }
@@ -193,6 +211,7 @@ impl Grain {
             pieces: 1,
             attentions: Some(Attend::by_warps(32)),
             products: Some(Blocks::BY_WARPS),
+            rates: None,
             finishes: false,
         }
     }
@@ -218,7 +237,8 @@ impl Grain {
 
     /// The same cut for a machine whose warps multiply together.
     pub fn together(self) -> Grain {
-        Grain { attentions: Some(Attend::TOGETHER), products: Some(Blocks::TOGETHER), ..self }
+        let (attentions, products) = (Some(Attend::TOGETHER), Some(Blocks::TOGETHER));
+        Grain { attentions, products, rates: Some(Rates::TOGETHER), ..self }
     }
 
     /// The same cut where every product has its terms added one by one in ascending order.
@@ -226,14 +246,25 @@ impl Grain {
         Grain { products: None, ..self }
     }
 
+    /// Multiprocessors of a machine whose lanes are threads.
+    pub fn multiprocessors(&self) -> u64 {
+        u64::from(self.programs / WARPS).max(1)
+    }
+
     /// How a product of so many rows and columns is cut, of which there are so many: in the largest blocks that keep the
     /// machine busy, or the smallest.  Nothing where it does not fill one.
     pub fn product(&self, sizes: [u64; 2], members: u64) -> Option<Blocks> {
+        self.finished_product(sizes, members, 0)
+    }
+
+    /// Likewise, of one that is finished with operands of so many bytes an element.
+    pub fn finished_product(&self, sizes: [u64; 2], members: u64, bytes: u32) -> Option<Blocks> {
         let cuts = self.products?;
         let fits = |cut: &&Blocks| sizes.iter().zip([cut.rows, cut.columns]).all(|(&n, own)| n * 2 > own.into());
         let count = |cut: &Blocks| sizes[0].div_ceil(cut.rows.into()) * sizes[1].div_ceil(cut.columns.into()) * members;
-        let enough = |cut: &&Blocks| count(cut) >= u64::from(self.programs / WARPS);
-        let fitting = || cuts.iter().filter(fits);
+        let enough = |cut: &&Blocks| count(cut) >= self.multiprocessors();
+        let roomy = |cut: &&Blocks| cut.registers(bytes) <= ROOM;
+        let fitting = || cuts.iter().filter(fits).filter(roomy);
         fitting().find(enough).or(fitting().next_back()).copied()
     }
 

@@ -5,6 +5,7 @@ pub mod assemble;
 pub mod attention;
 mod chosen;
 mod chunks;
+pub mod cost;
 pub mod emit;
 pub mod epilogue;
 pub mod execute;

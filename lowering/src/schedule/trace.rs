@@ -153,7 +153,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Coordinates before a reshape: the index over each run of axes with the same product, divided anew.
-    fn reshaped(&self, from: &[u64], to: &[u64], coords: &[Affine]) -> Result<Coords, Indivisible> {
+    pub(super) fn reshaped(&self, from: &[u64], to: &[u64], coords: &[Affine]) -> Result<Coords, Indivisible> {
         let mut inner: Coords = SmallVec::from_elem(Affine::number(0), from.len());
         let (mut i, mut j) = (from.len(), to.len());
         while i > 0 {

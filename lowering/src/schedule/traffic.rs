@@ -85,7 +85,7 @@ fn factors<'a>(
 }
 
 /// The elements of each load: one per point of the axes that its place depends on.
-fn loads(exprs: &Exprs, axes: &[AxisData], add: &mut impl FnMut(Node, u64)) {
+pub fn loads(exprs: &Exprs, axes: &[AxisData], add: &mut impl FnMut(Node, u64)) {
     for data in exprs.list.values() {
         if let Expr::Load { node, at, .. } = &data.expr {
             let walked = exprs.followed(at);

@@ -12,6 +12,8 @@ use super::super::group::AxisData;
 use super::super::looped::Looped;
 use super::Emitted;
 use super::context::Emitter;
+use super::finish;
+use super::fused::named;
 use super::point::Point;
 use super::product::{Side, trailing};
 use super::walk::{self, divide, extent, indices};
@@ -29,11 +31,12 @@ pub(super) struct Plan {
     /// The factors before they were widened.
     factors: [Ex; 2],
     dtype: DType,
-    cut: Blocks,
+    pub(super) cut: Blocks,
 }
 
 /// Whether the machine multiplies such factors by instructions, and the product fills blocks.
-pub(super) fn plan(graph: &Graph, node: Node, exprs: &Exprs, factors: [Ex; 2], grain: &Grain) -> Option<Plan> {
+pub(super) fn plan(graph: &Graph, node: Node, looped: &Looped, factors: [Ex; 2], grain: &Grain) -> Option<Plan> {
+    let exprs = &looped.exprs;
     let dims = graph.dims(node);
     let [batch, sizes] = [&dims[..dims.len() - 2], &dims[dims.len() - 2..]];
     let [a, b] = factors.map(|ex| narrow(exprs, ex));
@@ -41,7 +44,8 @@ pub(super) fn plan(graph: &Graph, node: Node, exprs: &Exprs, factors: [Ex; 2], g
     if exprs.list[b?].dtype != dtype || graph.dtype(node).compute() != DType::F32 {
         return None;
     }
-    let cut = grain.product([sizes[0], sizes[1]], batch.iter().product())?;
+    let cut =
+        grain.finished_product([sizes[0], sizes[1]], batch.iter().product(), finish::widest(graph, node, looped))?;
     Some(Plan { factors: [a?, b?], dtype, cut })
 }
 
@@ -55,8 +59,15 @@ fn narrow(exprs: &Exprs, ex: Ex) -> Option<Ex> {
     }
 }
 
-/// Writes the kernel.
-pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain: Grain, index: DType) -> Emitted {
+/// Writes the kernel.  `inplace` names results that share an operand's buffer, and that operand.
+pub(super) fn emit(
+    (graph, node): (&Graph, Node),
+    looped: &Looped,
+    plan: Plan,
+    inplace: &[(Node, Node)],
+    grain: Grain,
+    index: DType,
+) -> Emitted {
     let axes = &looped.domain.axes;
     let dims = graph.dims(node);
     let (m, n) = (dims[dims.len() - 2], dims[dims.len() - 1]);
@@ -68,10 +79,12 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
     let length = axes[walked.clone()].iter().map(|a| a.extent).product::<u64>();
     let Blocks { rows: height, columns: width, terms, warps, stages } = plan.cut;
 
-    let stored: [&Affine; 1] = [&looped.at];
+    let stored: Vec<&Affine> = [&looped.at].into_iter().chain(looped.tail.iter().map(|s| &s.at)).collect();
     let runs = [columns.clone(), parallel..axes.len()];
-    let mut e = Emitter::with_runs("product", graph, &looped.exprs, (axes, grain), runs, index, &stored);
-    e.buffer(node, true);
+    let name = if looped.tail.is_empty() { "product".into() } else { named("product", &looped.exprs, &[]) };
+    let mut e = Emitter::with_runs(&name, graph, &looped.exprs, (axes, grain), runs, index, &stored);
+    let own = looped.is_stored.then_some(node);
+    e.results(own.into_iter().chain(looped.tail.iter().map(|s| s.node)), inplace);
     e.b.warps(warps);
     // Pieces of a row are wanted as a whole where its length says so.
     let [whole_rows, whole_columns, whole_terms] = [m, n, length].map(|n| e.size(n as i64));
@@ -124,7 +137,7 @@ pub(super) fn emit(graph: &Graph, node: Node, looped: &Looped, plan: Plan, grain
         vec![e.b.dot(x, y, sums[0], Precision::Ieee)]
     });
     let value = e.b.cast(sums[0], graph.dtype(node));
-    e.store(node, &looped.at, value, false, &mut result);
+    finish::emit(&mut e, (node, looped), value, ([down.axes(), across.axes()], [left, right]), result);
     let members = axes[batch].iter().map(|a| a.extent).product::<u64>();
     e.finish([(tall * wide) as u32, members as u32, 1])
 }

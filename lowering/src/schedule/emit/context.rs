@@ -203,6 +203,18 @@ impl<'a> Emitter<'a> {
         self.b.buffer(dtype, written)
     }
 
+    /// The buffers of all results.  `inplace` names those that share an operand's buffer, and that operand.
+    pub fn results(&mut self, nodes: impl Iterator<Item = Node>, inplace: &[(Node, Node)]) {
+        for node in nodes {
+            match inplace.iter().find(|p| p.0 == node) {
+                Some(&(_, operand)) => self.share(node, operand),
+                None => {
+                    self.buffer(node, true);
+                }
+            }
+        }
+    }
+
     /// Puts a result into the memory of an operand: one parameter, which is the result's buffer.
     pub fn share(&mut self, result: Node, operand: Node) {
         let param = self.buffers[&operand];

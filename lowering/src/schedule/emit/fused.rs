@@ -1,9 +1,9 @@
 //! Kernels of pointwise rows and reductions over one domain.
 
 use super::super::affine::{Affine, Axis};
-use super::super::expr::Expr;
+use super::super::expr::{Expr, Exprs};
 use super::super::grain::Grain;
-use super::super::group::Body;
+use super::super::group::{Body, Fold};
 use super::across;
 use super::collapse::collapse;
 use super::context::Emitter;
@@ -31,7 +31,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     }
     let axes = &body.domain.axes;
     let places: Vec<&Affine> = body.stores.iter().map(|s| &s.at).collect();
-    let name = name(&body);
+    let name = named(if body.folds.is_empty() { "map" } else { "reduce" }, &body.exprs, &body.folds);
     let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
     let lanes = match lanes(graph, &body, terms, grain) {
         Lanes::Along => Held::of(&body, terms, grain.held).map_or(Lanes::Along, Lanes::Held),
@@ -51,14 +51,7 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     if let Lanes::Across(Across { warps, .. }) | Lanes::Held(Held { warps, .. }) = lanes {
         e.b.warps(warps);
     }
-    for store in &body.stores {
-        match inplace.iter().find(|p| p.0 == store.node) {
-            Some(&(_, operand)) => e.share(store.node, operand),
-            None => {
-                e.buffer(store.node, true);
-            }
-        }
-    }
+    e.results(body.stores.iter().map(|s| s.node), inplace);
     let point = Point::new(axes.len(), body.folds.len());
     if cross.is_some() {
         return crossed::emit(e, &body, tiles, &point);
@@ -132,10 +125,10 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
     }
 }
 
-/// A readable name from what the kernel does.
-fn name(body: &Body) -> String {
+/// A readable name of a kernel of some kind, from what it does.
+pub(super) fn named(kind: &str, exprs: &Exprs, folds: &[Fold]) -> String {
     let mut words: Vec<&str> = Vec::new();
-    for data in body.exprs.list.values() {
+    for data in exprs.list.values() {
         if let Expr::Map(op, _) = &data.expr
             && op.row().cost > 1
             && !words.contains(&op.row().name)
@@ -143,10 +136,9 @@ fn name(body: &Body) -> String {
             words.push(op.row().name);
         }
     }
-    for fold in &body.folds {
+    for fold in folds {
         words.push(fold.kind.name());
     }
-    let kind = if body.folds.is_empty() { "map" } else { "reduce" };
     let words = words.into_iter().take(4).map(|w| format!("_{w}")).collect::<String>();
     format!("{kind}{words}")
 }

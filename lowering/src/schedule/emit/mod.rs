@@ -10,6 +10,7 @@ pub mod columns;
 pub mod combine;
 pub mod context;
 pub mod crossed;
+mod finish;
 pub mod fused;
 pub mod held;
 mod inside;

@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use super::super::affine::Affine;
 use super::super::expr::Ex;
-use super::super::grain::Grain;
+use super::super::grain::{Blocks, Grain};
 use super::super::group::AxisData;
-use super::super::looped::Looped;
+use super::super::looped::{Looped, Walk};
 use super::context::Emitter;
 use super::point::Point;
 use super::walk::{self, divide, extent, full_end, indices};
@@ -110,11 +110,26 @@ pub(super) fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usiz
     start..end
 }
 
-/// Writes the kernel of the product of `a` and `b`, expressions of a looped row's operands.
-pub fn emit(graph: &Graph, node: Node, looped: &Looped, [a, b]: [Ex; 2], grain: Grain, index: DType) -> Emitted {
-    if let Some(plan) = blocks::plan(graph, node, &looped.exprs, [a, b], &grain) {
-        return blocks::emit(graph, node, looped, plan, grain, index);
+/// The blocks in which a looped row is computed, if it is a product and the machine has instructions for it.
+pub fn blocks_of(graph: &Graph, node: Node, looped: &Looped, grain: &Grain) -> Option<Blocks> {
+    let Walk::Product { a, b } = looped.walk else { return None };
+    blocks::plan(graph, node, looped, [a, b], grain).map(|plan| plan.cut)
+}
+
+/// Writes the kernel of the product of `a` and `b`, expressions of a looped row's operands.  `inplace` names results that
+/// share an operand's buffer, and that operand.
+pub fn emit(
+    (graph, node): (&Graph, Node),
+    looped: &Looped,
+    [a, b]: [Ex; 2],
+    inplace: &[(Node, Node)],
+    grain: Grain,
+    index: DType,
+) -> Emitted {
+    if let Some(plan) = blocks::plan(graph, node, looped, [a, b], &grain) {
+        return blocks::emit((graph, node), looped, plan, inplace, grain, index);
     }
+    debug_assert!(looped.tail.is_empty(), "only blocks are finished");
     let axes = &looped.domain.axes;
     let dims = graph.dims(node);
     let (m, n) = (dims[dims.len() - 2], dims[dims.len() - 1]);

@@ -4,7 +4,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::rules::{Pair, REACH, Reason, Verdict, judge, kinds, merge};
-use super::{Groups, Kept, Work, reads_of, tail};
+use super::{Groups, Kept, Work, finish, reads_of, tail};
 use crate::graph::Node;
 use crate::schedule::plan::Options;
 
@@ -36,7 +36,8 @@ pub fn boundaries(groups: &Groups, options: &Options) -> Vec<Boundary> {
             if groups.list[to].is_tail && from + 1 == to {
                 continue;
             }
-            let reason = if options.fuse { reason(groups, &group_of, (from, to), node) } else { Reason::Unfused };
+            let reason =
+                if options.fuse { reason((groups, options), &group_of, (from, to), node) } else { Reason::Unfused };
             let kept = groups.kept.get(&node).copied().unwrap_or(Kept::Viewed);
             found.push(Boundary { from, to, node, reason, kept });
         }
@@ -44,10 +45,26 @@ pub fn boundaries(groups: &Groups, options: &Options) -> Vec<Boundary> {
     found
 }
 
-fn reason(groups: &Groups, group_of: &FxHashMap<Node, usize>, (from, to): (usize, usize), node: Node) -> Reason {
+fn reason(
+    (groups, options): (&Groups, &Options),
+    group_of: &FxHashMap<Node, usize>,
+    (from, to): (usize, usize),
+    node: Node,
+) -> Reason {
     let (list, graph, places) = (&groups.list, &groups.graph, &groups.places);
     if let (Work::Gemm(_), Work::Fused { .. }) = (&list[from].work, &list[to].work) {
         return tail::reason(groups, from, to);
+    }
+    if let (Some(_), Work::Fused { .. }) = (finish::product(graph, &list[from].work, options), &list[to].work) {
+        let waits = list[to].before.iter().any(|&h| h > from);
+        let taken = list[from].roots().len() > 1;
+        return if taken {
+            Reason::TailTaken
+        } else if waits {
+            Reason::WaitsForMore
+        } else {
+            Reason::FromBlocks
+        };
     }
     if let Some(reason) = kinds(&list[from].work, &list[to].work) {
         return reason;

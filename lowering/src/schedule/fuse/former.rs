@@ -4,12 +4,13 @@
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
 
 use super::domain::domain_of;
 use super::roots::{Kept, roots};
 use super::rules::{self, Pair, REACH, Verdict};
 use super::score::score;
-use super::{Group, Groups, Work, reads_of, tail, written};
+use super::{Group, Groups, Work, order, reads_of, written};
 use crate::graph::{Graph, Movement, Node, NodeData, Op};
 use crate::schedule::attention::{self, Kernel};
 use crate::schedule::group::{self, Domain};
@@ -203,7 +204,7 @@ impl Former<'_> {
         };
         let walks = implicit::kept(&self.graph, node, self.options).is_some();
         let body = looped::trace(&self.graph, &self.places, node, walks)?;
-        Ok(Work::Looped { root: node, body: Box::new(body), initial })
+        Ok(Work::Looped { roots: smallvec![node], body: Box::new(body), initial })
     }
 
     /// Whether a product is large enough for the vendor's library.  One with a single row or column waits for memory
@@ -340,42 +341,8 @@ impl Former<'_> {
         self.hand_on(at);
     }
 
-    /// Whether all that must run before a group has run.
-    fn is_ready(&self, at: usize, done: &FxHashMap<usize, usize>) -> bool {
-        self.groups[at].before.iter().all(|h| done.contains_key(h))
-    }
-
-    /// The place in `order` of the kernel that can finish the product that group `at` has just computed.
-    fn tail(&self, at: usize, order: &[usize], done: &FxHashMap<usize, usize>) -> Option<usize> {
-        let Work::Gemm(product) = self.groups[at].work else { return None };
-        let judge = |reader| {
-            tail::judge((&self.graph, &self.places), &self.groups, (at, reader), |h| done.contains_key(&h)).is_ok()
-        };
-        let found = self.options.fuse && !self.graph.nodes[product].is_empty();
-        let mut readers = order.iter().enumerate().filter(|(_, at)| self.groups[**at].reads.contains(&product));
-        readers.find(|(_, reader)| found && judge(**reader)).map(|(place, _)| place)
-    }
-
-    /// Puts the groups into an order in which they can run: each as early as its operands allow, and a product's tail
-    /// right after the product.
     fn finish(self) -> Groups {
-        let lives = |&at: &usize| !matches!(self.groups[at].work, Work::United);
-        let mut order: Vec<usize> = (0..self.groups.len()).filter(lives).collect();
-        let mut done: FxHashMap<usize, usize> = FxHashMap::default();
-        let mut list: Vec<Group> = Vec::with_capacity(order.len());
-        let mut last = None;
-        while !order.is_empty() {
-            let tail = last.and_then(|product| self.tail(product, &order, &done));
-            let ready = tail.or_else(|| order.iter().position(|&at| self.is_ready(at, &done)));
-            let Some(ready) = ready else { unreachable!("groups depend on each other in a circle") };
-            let at = order.remove(ready);
-            let mut group = self.groups[at].clone();
-            group.before = group.before.iter().map(|h| done[h]).collect();
-            group.is_tail = tail.is_some();
-            done.insert(at, list.len());
-            list.push(group);
-            last = Some(at);
-        }
+        let list = order::ordered((&self.graph, &self.places), &self.groups, self.options);
         Groups { graph: self.graph, list, places: self.places, kept: self.kept }
     }
 }

@@ -7,13 +7,17 @@
 //!   rules    what forbids them to share a kernel: a list, each with a name and its reason
 //!   written  how a product's elements lie, so that its readers need no copy
 //!   tail     which kernel finishes a product, part by part as it is computed
+//!   finish   which product and tail are one kernel
+//!   order    in which order the groups can run
 //!   former   walks the nodes, asks the above, and keeps the groups free of circles
 //!   explain  names, for a finished graph, the reason of each boundary that is left
 //! ```
 
 mod domain;
 pub mod explain;
+mod finish;
 mod former;
+mod order;
 pub mod roots;
 pub mod rules;
 mod score;
@@ -44,10 +48,10 @@ pub enum Work {
         /// What it computes.
         body: Box<Body>,
     },
-    /// A row that walks an axis.
+    /// A row that walks an axis, and what finishes it while it is at hand, if it is a product.
     Looped {
-        /// The node.
-        root: Node,
+        /// The node, then those with results of what finishes it.
+        roots: SmallVec<[Node; 2]>,
         /// What it computes.
         body: Box<Looped>,
         /// What the result's buffer must hold before.
@@ -95,8 +99,8 @@ impl Group {
     pub fn roots(&self) -> &[Node] {
         match &self.work {
             Work::Fused { roots, .. } => roots,
-            Work::Attention { roots, .. } | Work::Slopes { roots, .. } => roots,
-            Work::Looped { root, .. } | Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
+            Work::Attention { roots, .. } | Work::Slopes { roots, .. } | Work::Looped { roots, .. } => roots,
+            Work::Gemm(root) | Work::Sort(root) => std::slice::from_ref(root),
             Work::United => &[],
         }
     }

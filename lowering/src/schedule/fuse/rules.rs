@@ -180,6 +180,7 @@ reasons! {
     OtherOrder "other order" "the reader goes over the product in another order than that in which it is written";
     ToLibrary "operand of BLAS" "the BLAS reads its operands from memory";
     Sorted "sort" "a sort needs its operand whole, and gives its result whole";
+    FromBlocks "product in blocks" "the product comes in blocks, which pointwise rows over all of its elements finish, and nothing else";
     FromLooped "own loop before" "a small product, scatter or prefix walks an axis in a kernel of its own";
     ToLooped "own loop after" "the reader walks an axis in a kernel of its own, and would compute this anew at each step";
     FromAttention "attention before" "an attention's result is complete once its last key was seen";

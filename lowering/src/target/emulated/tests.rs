@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+mod finished;
 mod products;
 
 pub(crate) use products::{Lies, staged_product};

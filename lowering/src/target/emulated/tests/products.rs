@@ -1,12 +1,14 @@
 //! Products whose factors are copied ahead, products in blocks, and convolutions, which are products over windows.
 
+use rustc_hash::FxHashSet;
+
 use super::{agrees_on, matrix, run, spec};
 use crate::dtype::DType;
 use crate::graph::{Array, Graph, oracle};
 use crate::op::Pointwise;
 use crate::schedule::attention::tests::{operands, options, planned_with};
 use crate::schedule::implicit::tests::{SQUARE, Sizes, convolution};
-use crate::schedule::{Arg, Options, Plan, Step, execute};
+use crate::schedule::{Arg, Buf, Options, Plan, Step, execute};
 use crate::spec::Spec;
 use crate::target::{amd, nvidia};
 use crate::tile::arbitrary::{Case, Data};
@@ -83,7 +85,7 @@ fn products_in_blocks_are_those_of_the_rows() {
             let inputs = operands(&g);
             let plan = planned_with(&g, &Options { grain, gemm_from: Some(u64::MAX), ..options() });
             assert!(plan.programs[0].warps >= 4, "{plan}");
-            let bytes = threads_run(&plan, &inputs, &machine);
+            let bytes = threads_run(&plan, &inputs, &machine).remove(0);
             let got = Array::from_bytes(DType::Bf16, g.dims(y), &bytes);
             let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
             for (i, (got, want)) in got.floats().into_iter().zip(want.floats()).enumerate() {
@@ -138,7 +140,7 @@ fn convolutions_are_products_over_windows_that_are_not_copied() {
             let largest = plan.buffers.values().map(|b| b.len).max().unwrap();
             assert!(largest < columns, "{plan}");
             near(&execute::run(&g, (&inputs, &[]), &options, true).unwrap()[0], "interpreter");
-            let got = threads_run(&plan, &inputs, machine);
+            let got = threads_run(&plan, &inputs, machine).remove(0);
             near(&Array::from_bytes(DType::Bf16, &want.dims, &got), &machine.name);
         }
     }
@@ -171,14 +173,14 @@ fn convolutions_read_all_of_their_windows_and_nothing_else() {
             assert!(plan.programs.iter().any(|program| program.name == "product" && program.warps >= 4), "{plan}");
             let interpreted = execute::run(&g, (&inputs, &[]), &options, true).unwrap().remove(0);
             assert_eq!(interpreted.bits, want.bits, "{sizes:?}");
-            let got = Array::from_bytes(DType::Bf16, &want.dims, &threads_run(&plan, &inputs, machine));
+            let got = Array::from_bytes(DType::Bf16, &want.dims, &threads_run(&plan, &inputs, machine)[0]);
             assert_eq!(got.bits, want.bits, "{} {sizes:?}", machine.name);
         }
     }
 }
 
-/// Runs a plan's launches on emulated threads; gives the bytes of its output.
-fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<u8> {
+/// Runs a plan's launches on emulated threads; gives the bytes of its outputs' buffers.
+pub(super) fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<Vec<u8>> {
     let mut buffers: Vec<Vec<u8>> = plan
         .buffers
         .values()
@@ -187,9 +189,16 @@ fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<u8> {
             None => vec![0xa5; b.len as usize * b.dtype.bytes()],
         })
         .collect();
+    let mut taken: FxHashSet<Buf> = FxHashSet::default();
     for step in &plan.steps {
         let Step::Launch { program, grid, args, .. } = step else { continue };
         let program = plan.programs[*program].clone();
+        for arg in args {
+            let Arg::Buffer(buf) = arg else { continue };
+            if let Some(from) = plan.buffers[*buf].takes.filter(|_| taken.insert(*buf)) {
+                buffers[buf.as_u32() as usize] = buffers[from.as_u32() as usize].clone();
+            }
+        }
         let data = |arg: &Arg| match arg {
             Arg::Literal(bits) => Data::Scalar(*bits),
             Arg::Slot(_) => panic!("no scalars are bound"),
@@ -210,7 +219,7 @@ fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<u8> {
             }
         }
     }
-    buffers.swap_remove(plan.outputs[0].buffer.as_u32() as usize)
+    plan.outputs.iter().map(|output| buffers[output.buffer.as_u32() as usize].clone()).collect()
 }
 
 /// Sums of whole numbers that every order of the terms gives: `c = a·b`.
