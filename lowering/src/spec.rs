@@ -38,6 +38,8 @@ pub struct Spec {
     pub matrices: &'static [Matrix],
     /// Warps that multiply together, each its rows by what all of them have in scratch memory; 0 for none.
     pub group: u32,
+    /// Whether an engine copies boxes of rows to scratch memory.
+    pub boxes: bool,
     /// LLVM's triple.
     pub triple: String,
     /// LLVM's name of the processor.
@@ -69,6 +71,7 @@ impl Spec {
             shared_bytes: 0,
             matrices: &[],
             group: 0,
+            boxes: false,
             triple: triple.into(),
             cpu: cpu.into(),
             features: features.into(),
@@ -90,8 +93,21 @@ impl Spec {
 /// Everything that generated code may depend on, for cache keys.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Spec { name, family, lanes, warps, tile, load_bytes, shared_bytes, matrices, group, triple, cpu, features } =
-            self;
+        let Spec {
+            name,
+            family,
+            lanes,
+            warps,
+            tile,
+            load_bytes,
+            shared_bytes,
+            matrices,
+            group,
+            boxes,
+            triple,
+            cpu,
+            features,
+        } = self;
         write!(
             f,
             "{name} {family:?} lanes={lanes} warps={warps} tile={tile} load={load_bytes} shared={shared_bytes} "
@@ -99,7 +115,7 @@ impl fmt::Display for Spec {
         for matrix in *matrices {
             write!(f, "{} ", matrix.name)?;
         }
-        write!(f, "group={group} {triple} {cpu} {features}")
+        write!(f, "group={group} boxes={boxes} {triple} {cpu} {features}")
     }
 }
 

@@ -80,9 +80,7 @@ impl Gpu {
         }
         let object = self.compiler.compile(program, &mut |_, _| {}).map_err(|e| format!("{e}\n{program}"))?;
         let image = self.device.link(&object.symbol, &object.ptx, &self.compiler.spec().cpu).map_err(text)?;
-        let shape =
-            Shape { symbol: object.symbol, programs: object.programs, threads: object.threads, shared: object.shared };
-        let kernel = self.device.load(&image, shape).map_err(text)?;
+        let kernel = self.device.load(&image, Shape::of(&object)).map_err(text)?;
         self.kernels.lock().unwrap_or_else(PoisonError::into_inner).insert(name, kernel.clone());
         Ok(kernel)
     }

@@ -15,10 +15,12 @@ use inkwell::IntPredicate;
 use inkwell::values::{InstructionOpcode as I, PointerValue};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::boxes::Boxes;
 use super::factors::Factor;
 use super::ir::{Any, built};
 use super::lower::Lower;
-use super::ring::{Ring, Turn};
+use super::ring::{Filled, Ring, Turn};
+use crate::layout::panels::Panels;
 use crate::tile::{Block, Inst, Op, Value};
 
 /// Pieces that a thread copies for an iteration, from which on it pays to keep where each lies in a register of its own.
@@ -31,11 +33,19 @@ struct Moving<'c> {
     by: Any<'c>,
 }
 
+/// How a factor comes to its part of a slot.
+enum Way<'c> {
+    /// As boxes, by an engine that one thread asks.
+    Boxes(Boxes),
+    /// Piece by piece, each thread its own, from where they were the time before.
+    Moving(Moving<'c>),
+    /// Piece by piece from places that are computed each time.
+    Computed,
+}
+
 /// The copies of a loop that is being lowered.
 pub(super) struct Copies<'c> {
-    factors: Vec<Factor>,
-    /// For each, how it moves, if that is known.
-    moving: Vec<Option<Moving<'c>>>,
+    factors: Vec<(Factor, Way<'c>)>,
     /// What the body computes to know where they lie, in order.
     places: Vec<Inst>,
     /// The loop's index, and its bounds.
@@ -46,6 +56,15 @@ pub(super) struct Copies<'c> {
     ring: Ring<'c>,
     /// How many iterations before its own something is copied.
     ahead: u32,
+    /// The two products between which groups of warps take turns.
+    turns: Option<[Value; 2]>,
+}
+
+impl<'c> Copies<'c> {
+    /// Whether groups of warps take turns.
+    pub fn have_turns(&self) -> bool {
+        self.turns.is_some()
+    }
 }
 
 /// Copies that an iteration has yet to start.
@@ -68,6 +87,8 @@ pub(super) struct Laid<'c> {
     due: Option<(Rc<Copies<'c>>, Due<'c>)>,
     /// The slot that is read, and the loop's index.
     read: Option<(Rc<Copies<'c>>, Turn<'c>, Any<'c>)>,
+    /// Operands that stay until the block ends that a loop is in, their bytes, and what was held before them.
+    kept: Vec<(Value, u32, u32)>,
 }
 
 impl<'c> Laid<'c> {
@@ -99,9 +120,18 @@ impl<'c> Lower<'_, 'c> {
         if self.stages < 2 || self.thread().is_none() || !self.is_straight(body) {
             return None;
         }
-        let (factors, places) = self.factors(body);
+        let kept = self.reserve(body);
+        let copies = self.start_copies(body, (low, high, step));
+        // What was loaded ahead of the loop arrives while the first copies are under way.
+        self.lay_kept(&kept);
+        copies
+    }
+
+    fn start_copies(&mut self, body: Block, (low, high, step): (Any<'c>, Any<'c>, Any<'c>)) -> Option<Rc<Copies<'c>>> {
+        let factors = self.factors(body);
         let size = factors.iter().map(|f| f.lie.size()).sum::<u32>();
-        let slots = u32::from(self.stages).min(Ring::room(self.spec).checked_div(size)?);
+        let kept: u32 = self.laid.kept.iter().map(|&(_, bytes, _)| bytes).sum();
+        let slots = u32::from(self.stages).min(Ring::room(self.spec).saturating_sub(kept).checked_div(size)?);
         if slots < 2 {
             return None;
         }
@@ -110,12 +140,28 @@ impl<'c> Lower<'_, 'c> {
         let ahead = if slots > 2 && (groups || !flying.is_empty()) { slots - 2 } else { slots - 1 };
         self.laid.flying.extend(flying);
         self.laid.done.extend(factors.iter().flat_map(|f| f.way.iter().copied()));
-        let ring = self.open_ring(slots, size);
+        // A group that is ahead of the other has to wait for no slot that this one still reads.
+        let turns = self.turns(body).filter(|_| slots > 2);
         let index = self.program.blocks[body].params[0];
-        let pieces: usize = factors.iter().map(|factor| factor.lie.pieces().count()).sum();
-        let worth = pieces >= MANY;
-        let moving = factors.iter().map(|factor| self.moving(body, factor, low).filter(|_| worth)).collect();
-        let copies = Copies { factors, moving, places, index, low, high, step, ring, ahead };
+        let boxes: Vec<Option<Boxes>> = factors.iter().map(|factor| self.boxes(factor)).collect();
+        let places = self.places(body, factors.iter().zip(&boxes).map(|(factor, boxes)| (factor, boxes.is_some())));
+        let filled = Filled {
+            bytes: factors.iter().zip(&boxes).filter(|(_, b)| b.is_some()).map(|(f, _)| f.lie.size()).sum(),
+            by_threads: boxes.iter().any(Option::is_none),
+        };
+        let ring = self.open_ring((slots, size), filled);
+        let pieces = |factor: &Factor| factor.lie.pieces().count();
+        let all: usize = factors.iter().zip(&boxes).filter(|(_, b)| b.is_none()).map(|(f, _)| pieces(f)).sum();
+        let mut ways: Vec<Way<'c>> = boxes.into_iter().map(|boxes| boxes.map_or(Way::Computed, Way::Boxes)).collect();
+        if all >= MANY {
+            self.at_index((index, &places), low, |lower| {
+                for (factor, way) in factors.iter().zip(&mut ways).filter(|(_, way)| matches!(way, Way::Computed)) {
+                    *way = lower.moving(index, factor).map_or(Way::Computed, Way::Moving);
+                }
+            });
+        }
+        let factors = factors.into_iter().zip(ways).collect();
+        let copies = Copies { factors, places, index, low, high, step, ring, ahead, turns };
         let some = self.ir.icmp(IntPredicate::SLT, low, high);
         let mut next = (low, some, self.ir.binary(I::Sub, high, low));
         let mut turn = Turn::first(self.ir);
@@ -130,7 +176,7 @@ impl<'c> Lower<'_, 'c> {
     /// Ends the copies of a loop.
     pub fn end_copies(&mut self, copies: &Copies<'c>) {
         self.close_ring(&copies.ring);
-        for operand in copies.factors.iter().flat_map(|factor| &factor.operands) {
+        for operand in copies.factors.iter().flat_map(|(factor, _)| &factor.operands) {
             self.laid.operands.remove(operand);
         }
     }
@@ -140,7 +186,7 @@ impl<'c> Lower<'_, 'c> {
     pub fn turn(&mut self, copies: &Rc<Copies<'c>>, turn: Turn<'c>, index: Any<'c>) -> Turn<'c> {
         let ir = self.ir;
         self.await_filled(&copies.ring, turn, copies.ahead);
-        for factor in &copies.factors {
+        for (factor, _) in &copies.factors {
             let at = copies.ring.place(self, turn, factor.before);
             self.laid.operands.extend(factor.operands.iter().map(|&operand| (operand, at)));
         }
@@ -152,6 +198,51 @@ impl<'c> Lower<'_, 'c> {
         self.laid.due = Some((Rc::clone(copies), due));
         self.laid.read = Some((Rc::clone(copies), turn, index));
         turn.after(ir, copies.ring.slots, 1)
+    }
+
+    /// Takes scratch memory for first factors of a loop's products that are known before it, until the block ends that the
+    /// loop is in; gives those that were not there yet.
+    fn reserve(&mut self, body: Block) -> Vec<(Value, Panels, PointerValue<'c>)> {
+        let mut new = Vec::new();
+        for (value, panels) in self.kept(body) {
+            if self.laid.at(value).is_none() {
+                let at = self.emit.scratch(self.ir, panels.size());
+                self.laid.kept.push((value, panels.size(), self.emit.hold()));
+                self.laid.operands.insert(value, at);
+                new.push((value, panels, at));
+            }
+        }
+        new
+    }
+
+    /// Lays factors where memory was taken for them.
+    fn lay_kept(&mut self, kept: &[(Value, Panels, PointerValue<'c>)]) {
+        let Some(thread) = self.thread().filter(|_| !kept.is_empty()) else { return };
+        // Another instruction's elements may still be read there.
+        self.emit.barrier(self.ir);
+        for &(value, panels, at) in kept {
+            let home = self.layouts[value].clone();
+            let mut tile = self.tile(value, &home);
+            tile.layout = tile.layout.transposed(&[1, 0]);
+            self.lay_in_panels_at(thread, &tile, &panels, at);
+        }
+        self.emit.barrier(self.ir);
+    }
+
+    /// How much is kept.
+    pub fn keeps(&self) -> usize {
+        self.laid.kept.len()
+    }
+
+    /// Keeps no more than so much.
+    pub fn keep_only(&mut self, count: usize) {
+        let rest = self.laid.kept.split_off(count);
+        if let Some(&(_, _, held)) = rest.first() {
+            self.emit.let_go(held);
+        }
+        rest.iter().for_each(|(value, ..)| {
+            self.laid.operands.remove(value);
+        });
     }
 
     /// The sums of a product that has just begun: complete, unless they only fly by.
@@ -196,30 +287,64 @@ impl<'c> Lower<'_, 'c> {
         (index, ir.binary(I::And, is, more), left)
     }
 
-    /// Starts a group of copies: the factors of the iteration at an index, if it is wanted.  What the running iteration has
-    /// computed stays as it is.
-    fn copy(&mut self, copies: &Copies<'c>, due: &Due<'c>) {
+    /// The products of a loop's body where two groups of warps should take turns: two of them, between which there is other
+    /// work.  While one group multiplies, for the second product of an iteration and the first of the next, the other does
+    /// that work (Shah and others: "FlashAttention-3", 2024, section 3.1).
+    fn turns(&self, body: Block) -> Option<[Value; 2]> {
         let program = self.program;
-        let results = copies.places.iter().flat_map(|&inst| program.insts[inst].results.iter().copied());
-        let changed: Vec<Value> = results.chain([copies.index]).collect();
+        let insts = program.blocks[body].insts.iter().map(|&inst| &program.insts[inst]);
+        let mut products = insts.filter(|data| matches!(data.op, Op::Dot(_))).map(|data| data.results[0]);
+        let (Some(first), Some(second), None) = (products.next(), products.next(), products.next()) else {
+            return None;
+        };
+        let together = |value| self.layouts.product(value).is_some_and(|(_, tiling)| tiling.panels.is_some());
+        let two = self.spec.group > 0 && self.spec.warps == 2 * self.spec.group;
+        (two && together(first) && together(second)).then_some([first, second])
+    }
+
+    /// Takes this group's turn before a product for which there are turns.
+    pub fn take_turn(&self, product: Value) {
+        let copies = self.laid.read.as_ref().map(|(copies, ..)| copies);
+        if copies.is_some_and(|copies| copies.turns.is_some_and(|[_, second]| second == product)) {
+            self.emit.take_turn(self.ir);
+        }
+    }
+
+    /// Passes it behind one.
+    pub fn pass_turn(&self, product: Value) {
+        let copies = self.laid.read.as_ref().map(|(copies, ..)| copies);
+        if copies.is_some_and(|copies| copies.turns.is_some_and(|[first, _]| first == product)) {
+            self.emit.pass_turn(self.ir);
+        }
+    }
+
+    /// What a body computes to know where factors lie, in order: of one in boxes, scalars.
+    fn places<'f>(&self, body: Block, factors: impl Iterator<Item = (&'f Factor, bool)>) -> Vec<Inst> {
+        let program = self.program;
+        let is_scalar = |inst: &Inst| program.insts[*inst].results.iter().all(|&result| program.ty(result).is_scalar());
+        let wanted = factors
+            .flat_map(|(factor, boxed)| factor.places.iter().copied().filter(move |inst| !boxed || is_scalar(inst)));
+        let wanted: FxHashSet<Inst> = wanted.collect();
+        program.blocks[body].insts.iter().copied().filter(|inst| wanted.contains(inst)).collect()
+    }
+
+    /// Does something with what a loop's body computes of `places` at an index.  What the running iteration has computed
+    /// stays as it is.
+    fn at_index<T>(
+        &mut self,
+        (param, places): (Value, &[Inst]),
+        index: Any<'c>,
+        what: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let program = self.program;
+        let results = places.iter().flat_map(|&inst| program.insts[inst].results.iter().copied());
+        let changed: Vec<Value> = results.chain([param]).collect();
         let own: Vec<_> = changed.iter().map(|value| self.tiles.remove(value)).collect();
         let again = std::mem::take(&mut self.again);
-
-        let (wanted, after) = (self.new_block("wanted"), self.new_block("copied"));
-        self.jump_if(due.wanted, wanted, after);
-        self.ir.builder.position_at_end(wanted);
-        let index = self.splat(self.layouts[copies.index].clone(), due.index);
-        self.tiles.insert(copies.index, index);
-        self.await_free(&copies.ring, due.turn);
-        copies.places.iter().for_each(|&inst| self.walk(inst));
-        for number in 0..copies.factors.len() {
-            self.copy_factor(copies, number, due);
-        }
-        self.slot_filled(&copies.ring, due.turn);
-        built(self.ir.builder.build_unconditional_branch(after));
-        self.ir.builder.position_at_end(after);
-        self.emit.group_copies(self.ir);
-
+        let index = self.splat(self.layouts[param].clone(), index);
+        self.tiles.insert(param, index);
+        places.iter().for_each(|&inst| self.walk(inst));
+        let got = what(self);
         self.again = again;
         for (value, tile) in changed.into_iter().zip(own) {
             match tile {
@@ -227,46 +352,88 @@ impl<'c> Lower<'_, 'c> {
                 None => self.tiles.remove(&value),
             };
         }
+        got
     }
 
-    /// Starts the copies of a factor to its part of a slot.
-    fn copy_factor(&mut self, copies: &Copies<'c>, number: usize, due: &Due<'c>) {
-        let (ir, factor) = (self.ir, &copies.factors[number]);
+    /// Starts a group of copies: the factors of the iteration at an index, if it is wanted.
+    fn copy(&mut self, copies: &Copies<'c>, due: &Due<'c>) {
+        let (wanted, after) = (self.new_block("wanted"), self.new_block("copied"));
+        self.jump_if(due.wanted, wanted, after);
+        self.ir.builder.position_at_end(wanted);
+        if copies.ring.filled.by_threads {
+            self.await_free(&copies.ring, due.turn);
+        }
+        self.at_index((copies.index, &copies.places), due.index, |lower| {
+            if copies.ring.filled.bytes > 0 {
+                lower.ask_for_boxes(copies, due);
+            }
+            for (factor, way) in &copies.factors {
+                lower.copy_factor(copies, (factor, way), due);
+            }
+        });
+        self.slot_filled(&copies.ring, due.turn);
+        built(self.ir.builder.build_unconditional_branch(after));
+        self.ir.builder.position_at_end(after);
+        self.emit.group_copies(self.ir);
+    }
+
+    /// Has the engine copy the factors that are boxes to their parts of a slot; one thread asks it to.
+    fn ask_for_boxes(&mut self, copies: &Copies<'c>, due: &Due<'c>) {
+        let Some(thread) = self.thread() else { return };
+        let ir = self.ir;
+        let first = ir.icmp(IntPredicate::EQ, ir.binary(I::Or, thread.lane, thread.warp), ir.i32(0));
+        let (asks, asked) = (self.new_block("asks"), self.new_block("asked"));
+        self.jump_if(first, asks, asked);
+        ir.builder.position_at_end(asks);
+        if !copies.ring.filled.by_threads {
+            self.await_free(&copies.ring, due.turn);
+        }
+        let gate = self.boxes_fill(&copies.ring, due.turn);
+        let outer = self.again.len();
+        for (factor, way) in &copies.factors {
+            if let Way::Boxes(boxes) = way {
+                let to = copies.ring.place(self, due.turn, factor.before);
+                self.copy_boxes(boxes, to, gate);
+            }
+        }
+        self.again.truncate(outer);
+        built(ir.builder.build_unconditional_branch(asked));
+        ir.builder.position_at_end(asked);
+    }
+
+    /// Starts the copies of a factor's pieces to its part of a slot.
+    fn copy_factor(&mut self, copies: &Copies<'c>, (factor, way): (&Factor, &Way<'c>), due: &Due<'c>) {
+        let ir = self.ir;
         let data = &self.program.insts[factor.way[0]];
         let Op::Load(param) = data.op else { return };
-        let layout = self.layouts[data.results[0]].clone();
-        let mask = self.mask(data.args.get(1), &layout);
+        let (layout, dtype) = (self.layouts[data.results[0]].clone(), self.ty(data.results[0]).dtype);
         let to = copies.ring.place(self, due.turn, factor.before);
-        let Some(moving) = &copies.moving[number] else {
-            let (offsets, dtype) = (self.tile(data.args[0], &layout), self.ty(data.results[0]).dtype);
-            let place = |first: u32| self.place(param, dtype, offsets.regs[first as usize]);
-            return self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
-        };
-        let dtype = self.ty(data.results[0]).dtype;
-        let distance = ir.binary(I::Mul, ir.binary(I::Sub, due.index, copies.low), moving.by);
-        let base = self.emit.address(ir, self.emit.buffer(ir, param), dtype, distance);
-        let place = |first: u32| self.emit.address(ir, base, dtype, moving.at[&first]);
-        self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
+        match way {
+            Way::Boxes(_) => {}
+            Way::Computed => {
+                let mask = self.mask(data.args.get(1), &layout);
+                let offsets = self.tile(data.args[0], &layout);
+                let place = |first: u32| self.place(param, dtype, offsets.regs[first as usize]);
+                self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
+            }
+            Way::Moving(Moving { at, by }) => {
+                let mask = self.mask(data.args.get(1), &layout);
+                let distance = ir.binary(I::Mul, ir.binary(I::Sub, due.index, copies.low), *by);
+                let base = self.emit.address(ir, self.emit.buffer(ir, param), dtype, distance);
+                let place = |first: u32| self.emit.address(ir, base, dtype, at[&first]);
+                self.copy_to_panels(&place, mask.as_ref(), &factor.lie, to);
+            }
+        }
     }
 
-    /// How a factor's pieces move with the index, from the first one on, if that is by one distance.
-    fn moving(&mut self, body: Block, factor: &Factor, low: Any<'c>) -> Option<Moving<'c>> {
-        let program = self.program;
-        let data = &program.insts[factor.way[0]];
+    /// How a factor's pieces move with the index, from where they lie at the one that its places were computed for, if that
+    /// is by one distance.
+    fn moving(&mut self, index: Value, factor: &Factor) -> Option<Moving<'c>> {
+        let data = &self.program.insts[factor.way[0]];
         let offsets = data.args[0];
-        let by = self.slope(body, offsets)?;
-        let index = program.blocks[body].params[0];
+        let by = self.slope(index, &factor.places, offsets)?;
         let layout = self.layouts[data.results[0]].clone();
-        // What the body computes of places, at the first index.
-        let (tiles, again) = (self.tiles.clone(), std::mem::take(&mut self.again));
-        self.tiles.insert(index, self.splat(self.layouts[index].clone(), low));
-        let insts = program.blocks[body].insts.iter().copied();
-        let mut own = FxHashSet::default();
-        let inside: FxHashSet<Inst> = insts.clone().collect();
-        self.follows(body, &inside, offsets, &mut own);
-        insts.filter(|inst| own.contains(inst)).for_each(|inst| self.walk(inst));
         let offsets = self.tile(offsets, &layout);
-        (self.tiles, self.again) = (tiles, again);
         let at = factor.lie.pieces().map(|first| (first, self.first(offsets.regs[first as usize])));
         Some(Moving { at: at.collect(), by })
     }

@@ -51,7 +51,16 @@ impl<'c> Lower<'_, 'c> {
             // Several iterations at once as long as there are so many, so that all their loads can be under way.
             (low, initial) = self.iterate(&counted, low, &initial, times);
         }
+        let turns = copies.as_ref().is_some_and(|copies| copies.have_turns());
+        if turns {
+            self.emit.begin_turns(self.ir);
+            self.emit.take_turn(self.ir);
+        }
         let (_, last) = self.iterate(&counted, low, &initial, 1);
+        if turns {
+            self.emit.pass_turn(self.ir);
+            self.emit.end_turns(self.ir);
+        }
         if let Some(copies) = &copies {
             self.end_copies(copies);
         }

@@ -4,6 +4,7 @@
 use inkwell::values::{InstructionOpcode, InstructionValue, PointerValue};
 
 use super::ir::{Any, Ir};
+use super::tensor_map::TensorMap;
 use crate::dtype::DType;
 use crate::layout::fragment::{Matrix, Tiling};
 use crate::tile::Param;
@@ -150,7 +151,29 @@ pub trait Emit<'c> {
     /// Waits until no more than so many groups of this thread's copies are under way.
     fn await_copies(&self, _ir: &Ir<'c>, _groups: u32) {}
 
-    /// Whether there are gates, and programs of so many warps that it matters who waits for whom.
+    /// The number of a tensor map, which the kernel is given from now on, if it has room for it.  Asked where the machine
+    /// has an engine that copies [boxes](crate::spec::Spec::boxes).
+    fn tensor_map(&self, _map: &TensorMap) -> Option<u32> {
+        None
+    }
+
+    /// Has the engine copy the box at a place of a tensor to scratch memory, in panels; asked for by one thread.  The gate, if
+    /// there is one, hears of the bytes that arrive.
+    fn copy_box(
+        &self,
+        _ir: &Ir<'c>,
+        _map: u32,
+        _at: [Any<'c>; 3],
+        _to: PointerValue<'c>,
+        _gate: Option<PointerValue<'c>>,
+    ) {
+        panic!("bug in the lowering: no engine copies boxes here")
+    }
+
+    /// Passes a gate, on the running thread alone, as soon as so many bytes have arrived.
+    fn pass_when_arrived(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _bytes: u32) {}
+
+    /// Whether there are gates.
     fn has_gates(&self) -> bool {
         false
     }
@@ -170,6 +193,18 @@ pub trait Emit<'c> {
 
     /// Passes a gate where `passes` (an i1, the same throughout the warp) holds, once for the whole warp.
     fn pass_as_warp(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _passes: Any<'c>) {}
+
+    /// Waits until it is the turn of this group of warps, of two, which is the first one's at first.
+    fn take_turn(&self, _ir: &Ir<'c>) {}
+
+    /// Ends this group's turn: it is the other one's.
+    fn pass_turn(&self, _ir: &Ir<'c>) {}
+
+    /// Has the first of two groups begin, which both take their turns from here on.
+    fn begin_turns(&self, _ir: &Ir<'c>) {}
+
+    /// Ends the turns of two groups, both of which have passed their last.
+    fn end_turns(&self, _ir: &Ir<'c>) {}
 
     /// Whether a masked access to consecutive elements of this type is one instruction; if not, the code asks first
     /// whether the mask is full.

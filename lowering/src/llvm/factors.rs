@@ -19,6 +19,10 @@ pub(super) struct Factor {
     pub lie: Panelled,
     /// Bytes before it in a slot.
     pub before: u32,
+    /// The axis of the loaded tile along which rows of panels lie, if that is the same for all products.
+    pub along: Option<usize>,
+    /// What the body computes to know where it lies, in order.
+    pub places: Vec<Inst>,
 }
 
 /// What becomes of a loaded tile.
@@ -26,6 +30,7 @@ struct Found {
     operands: Vec<Value>,
     way: Vec<Inst>,
     lies: Vec<Panelled>,
+    along: Vec<usize>,
 }
 
 impl<'c> Lower<'_, 'c> {
@@ -52,25 +57,47 @@ impl<'c> Lower<'_, 'c> {
         found
     }
 
+    /// First factors of a loop's products of several warps that are known before the loop and read from scratch memory, and
+    /// how they lie there.
+    pub fn kept(&self, body: Block) -> Vec<(Value, Panels)> {
+        let program = self.program;
+        let block = &program.blocks[body];
+        let outside = |value: &Value| {
+            let inside = self.layouts.definition(*value).is_some_and(|inst| block.insts.contains(&inst));
+            !inside && !block.params.contains(value)
+        };
+        let products = block.insts.iter().map(|&inst| &program.insts[inst]).filter(|d| matches!(d.op, Op::Dot(_)));
+        let kept = products.filter(|data| outside(&data.args[0])).filter_map(|data| {
+            let (_, tiling) = self.layouts.product(data.results[0])?;
+            tiling.left.filter(|_| tiling.panels.is_some()).map(|panels| (data.args[0], panels))
+        });
+        let mut all: Vec<(Value, Panels)> = Vec::new();
+        for (value, panels) in kept {
+            // In two ways at once it lies for nobody.
+            if all.iter().all(|other| other.0 != value) {
+                all.push((value, panels));
+            }
+        }
+        all
+    }
+
     /// What a loop's body loads for products of several warps and nothing else, in whole pieces from buffers that nobody
-    /// writes to, at places that follow from the index; and the instructions that compute those.
-    pub fn factors(&self, body: Block) -> (Vec<Factor>, Vec<Inst>) {
+    /// writes to, at places that follow from the index.
+    pub fn factors(&self, body: Block) -> Vec<Factor> {
         let block = &self.program.blocks[body];
         let inside: FxHashSet<Inst> = block.insts.iter().copied().collect();
         let mut factors: Vec<Factor> = Vec::new();
-        let mut needed = FxHashSet::default();
         for &load in &block.insts {
             let Some(factor) = self.factor(&inside, load) else { continue };
             let mut own = FxHashSet::default();
             let args = &self.program.insts[load].args;
             if args.iter().take(2).all(|&x| self.follows(body, &inside, x, &mut own)) {
-                needed.extend(own);
                 let before = factors.last().map_or(0, |last| last.before + last.lie.size());
-                factors.push(Factor { before, ..factor });
+                let places = block.insts.iter().copied().filter(|inst| own.contains(inst)).collect();
+                factors.push(Factor { before, places, ..factor });
             }
         }
-        let places = block.insts.iter().copied().filter(|inst| needed.contains(inst)).collect();
-        (factors, places)
+        factors
     }
 
     /// What is loaded for products alone, which all want it to lie in the same way.
@@ -86,20 +113,27 @@ impl<'c> Lower<'_, 'c> {
         if !constant || !zero || run * dtype.bytes() as u32 != PIECE {
             return None;
         }
-        let mut found = Found { operands: Vec::new(), way: vec![load], lies: Vec::new() };
-        if !self.only_multiplied(inside, loaded, &home, &mut found) {
+        let mut found = Found { operands: Vec::new(), way: vec![load], lies: Vec::new(), along: Vec::new() };
+        if !self.only_multiplied(inside, loaded, (&home, [0, 1]), &mut found) {
             return None;
         }
-        let Found { operands, way, lies } = found;
+        let Found { operands, way, lies, along } = found;
+        let along = along.first().copied().filter(|first| along.iter().all(|axis| axis == first));
         let mut lies = lies.into_iter();
         let lie = lies.next()?;
         let alike = lie.is_whole() && lies.all(|other| other.lies_like(&lie));
-        alike.then_some(Factor { operands, way, lie, before: 0 })
+        alike.then_some(Factor { operands, way, lie, before: 0, along, places: Vec::new() })
     }
 
     /// Whether all who read a value that lies so are products of several warps, or turn it for such; collects how they want
-    /// it to lie.
-    fn only_multiplied(&self, inside: &FxHashSet<Inst>, value: Value, layout: &Layout, found: &mut Found) -> bool {
+    /// it to lie.  `axes` are those of the loaded tile that its own are.
+    fn only_multiplied(
+        &self,
+        inside: &FxHashSet<Inst>,
+        value: Value,
+        (layout, axes): (&Layout, [usize; 2]),
+        found: &mut Found,
+    ) -> bool {
         let program = self.program;
         let readers = || program.insts.iter().filter(|(_, data)| data.args.contains(&value));
         let mut seen = 0;
@@ -107,7 +141,8 @@ impl<'c> Lower<'_, 'c> {
             match &data.op {
                 Op::Trans(perm) => {
                     found.way.push(inst);
-                    if !self.only_multiplied(inside, data.results[0], &layout.transposed(perm), found) {
+                    let turned = [0, 1].map(|axis| axes[perm[axis] as usize]);
+                    if !self.only_multiplied(inside, data.results[0], (&layout.transposed(perm), turned), found) {
                         return false;
                     }
                 }
@@ -115,12 +150,16 @@ impl<'c> Lower<'_, 'c> {
                     let tiling = self.layouts.product(data.results[0]).map(|(_, tiling)| tiling);
                     let panels = |panels: fn(&Tiling) -> Option<Panels>| tiling.and_then(panels);
                     let wanted = match data.args.iter().position(|&arg| arg == value) {
-                        Some(1) => panels(|t| t.panels).map(|panels| (layout.clone(), panels)),
-                        Some(0) => panels(|t| t.left).map(|panels| (layout.transposed(&[1, 0]), panels)),
+                        Some(1) => panels(|t| t.panels).map(|panels| (layout.clone(), panels, axes[panels.axis])),
+                        Some(0) => {
+                            let turned = |panels: Panels| (layout.transposed(&[1, 0]), panels, axes[1 - panels.axis]);
+                            panels(|t| t.left).map(turned)
+                        }
                         _ => None,
                     };
-                    let Some((layout, panels)) = wanted else { return false };
+                    let Some((layout, panels, along)) = wanted else { return false };
                     found.operands.push(value);
+                    found.along.push(along);
                     found.lies.push(Panelled::new(&layout, self.ty(value).dtype, panels));
                 }
                 _ => return false,
@@ -138,7 +177,7 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// Whether a value is 0 throughout, and not −0.
-    fn is_zero(&self, value: Value) -> bool {
+    pub fn is_zero(&self, value: Value) -> bool {
         let Some(inst) = self.layouts.definition(value) else { return false };
         let data = &self.program.insts[inst];
         match data.op {

@@ -58,7 +58,7 @@ pub(super) struct Lower<'a, 'c> {
 impl<'c> Lower<'_, 'c> {
     /// Lowers the instructions of a block.
     pub fn block(&mut self, block: Block) {
-        let outer = self.again.len();
+        let (outer, kept) = (self.again.len(), self.keeps());
         let program = self.program;
         let mut rest = program.blocks[block].insts.as_slice();
         while let Some(&inst) = rest.first() {
@@ -68,6 +68,7 @@ impl<'c> Lower<'_, 'c> {
             }
             rest = &rest[chained.max(1)..];
         }
+        self.keep_only(kept);
         self.again.truncate(outer);
     }
 

@@ -56,26 +56,34 @@ impl<'c> Lower<'_, 'c> {
         (matrix, tiling): (&Matrix, &Tiling),
         panels: &Panels,
     ) -> Tile<'c> {
+        let sums = self.begun(thread, (result, args), (matrix, tiling, panels));
+        self.pass_turn(result);
+        self.copy_due();
+        let sums = self.sums_of(result, sums);
+        Tile { layout: tiling.c.clone(), regs: sums.into_iter().map(Reg::Vector).collect() }
+    }
+
+    /// Begins the product; gives the sums, which need not be complete.
+    fn begun(
+        &mut self,
+        thread: Thread<'c>,
+        (result, args): (Value, &[Value]),
+        (matrix, tiling, panels): (&Matrix, &Tiling, &Panels),
+    ) -> Vec<Any<'c>> {
         let base = self.in_panels(thread, args[1], panels, false);
         let left = tiling.left.as_ref().map(|left| (left, self.in_panels(thread, args[0], left, true)));
         let a = if left.is_none() { self.registers(args[0], &tiling.a) } else { Vec::new() };
         let mut sums = self.registers(args[2], &tiling.c);
         let given = left.map_or(Left::Registers(&a), |(_, base)| Left::Scratch(base));
-        match self.emit.multiply_together(self.ir, (matrix, tiling), base, given, &sums) {
-            Some(together) => {
-                self.copy_due();
-                sums = self.sums_of(result, together);
-            }
-            None => {
-                let read =
-                    |base, layout: &Layout, panels| self.read_panels(thread, base, layout, (panels, matrix.operand));
-                let b = read(base, &tiling.b, panels);
-                let a = left.map_or(a, |(left, base)| read(base, &tiling.a.transposed(&[1, 0]), left));
-                self.multiply_fragments(matrix, tiling, &a, &b, &mut sums);
-                self.copy_due();
-            }
+        self.take_turn(result);
+        if let Some(together) = self.emit.multiply_together(self.ir, (matrix, tiling), base, given, &sums) {
+            return together;
         }
-        Tile { layout: tiling.c.clone(), regs: sums.into_iter().map(Reg::Vector).collect() }
+        let read = |base, layout: &Layout, panels| self.read_panels(thread, base, layout, (panels, matrix.operand));
+        let b = read(base, &tiling.b, panels);
+        let a = left.map_or(a, |(left, base)| read(base, &tiling.a.transposed(&[1, 0]), left));
+        self.multiply_fragments(matrix, tiling, &a, &b, &mut sums);
+        sums
     }
 
     /// Where a factor's panels begin in scratch memory; `turned` for a first factor, which lies there transposed.

@@ -8,9 +8,11 @@ pub mod alias;
 pub mod check;
 pub mod emit;
 pub mod ir;
+pub mod tensor_map;
 
 mod ahead;
 mod atomic;
+mod boxes;
 mod cast;
 mod chain;
 mod combine;

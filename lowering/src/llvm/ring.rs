@@ -15,10 +15,20 @@ use crate::spec::Spec;
 /// Bytes of a gate.
 const GATE: u32 = 8;
 
+/// Who fills a slot.
+#[derive(Clone, Copy)]
+pub(super) struct Filled {
+    /// Bytes that an engine brings, which one thread asks for.
+    pub bytes: u32,
+    /// Whether every thread copies something itself.
+    pub by_threads: bool,
+}
+
 /// A ring while its loop is being lowered.
 pub(super) struct Ring<'c> {
     /// Number of slots.
     pub slots: u32,
+    pub filled: Filled,
     size: u32,
     base: PointerValue<'c>,
     /// Two for each slot, if there are any: whether it is filled, and whether it is free.
@@ -86,7 +96,8 @@ impl<'c> Ring<'c> {
         let (ir, spec) = (lower.ir, lower.spec);
         let turns = (0..self.slots).map(|slot| Turn { slot: ir.i32(slot), odd: ir.i32(0) });
         let both = turns.flat_map(|turn| {
-            let passing = [(false, spec.lanes * spec.warps), (true, spec.warps)];
+            let threads = if self.filled.by_threads { spec.lanes * spec.warps } else { 0 };
+            let passing = [(false, threads + u32::from(self.filled.bytes > 0)), (true, spec.warps)];
             passing.map(|(free, count)| self.gate(lower, turn, free).map(|gate| (gate, count)))
         });
         both.flatten().collect()
@@ -94,18 +105,24 @@ impl<'c> Ring<'c> {
 }
 
 impl<'c> Lower<'_, 'c> {
-    /// A ring of slots of so many bytes.
-    pub fn open_ring(&self, slots: u32, size: u32) -> Ring<'c> {
+    /// A ring of slots of so many bytes.  Groups of warps wait for each other at gates; of one group each thread waits for its
+    /// own copies, unless it is an engine that copies.
+    pub fn open_ring(&self, (slots, size): (u32, u32), filled: Filled) -> Ring<'c> {
         let ir = self.ir;
         let base = self.emit.scratch(ir, slots * size);
-        let gates = self.emit.has_gates().then(|| self.emit.scratch(ir, 2 * slots * GATE));
-        let ring = Ring { slots, size, base, gates, held: self.emit.hold() };
+        let wanted = self.spec.warps > self.spec.group || filled.bytes > 0;
+        let gates = (wanted && self.emit.has_gates()).then(|| self.emit.scratch(ir, 2 * slots * GATE));
+        let ring = Ring { slots, filled, size, base, gates, held: self.emit.hold() };
         // Another instruction's elements may still be read there.
         self.emit.barrier(ir);
         for (gate, count) in ring.all_gates(self) {
             self.emit.make_gate(ir, gate, count);
         }
         if ring.gates.is_some() {
+            // An engine sees the gates, and writes where others have written.
+            if filled.bytes > 0 {
+                self.emit.publish(ir);
+            }
             self.emit.barrier(ir);
         }
         ring
@@ -136,9 +153,16 @@ impl<'c> Lower<'_, 'c> {
         }
     }
 
+    /// Says on one thread that an engine fills a slot; gives the gate that is to hear of it.
+    pub fn boxes_fill(&self, ring: &Ring<'c>, turn: Turn<'c>) -> Option<PointerValue<'c>> {
+        let gate = ring.gate(self, turn, false)?;
+        self.emit.pass_when_arrived(self.ir, gate, ring.filled.bytes);
+        Some(gate)
+    }
+
     /// Says that all of this thread's copies into a slot were started.
     pub fn slot_filled(&self, ring: &Ring<'c>, turn: Turn<'c>) {
-        if let Some(gate) = ring.gate(self, turn, false) {
+        if let Some(gate) = ring.gate(self, turn, false).filter(|_| ring.filled.by_threads) {
             self.emit.pass_when_copied(self.ir, gate);
         }
     }

@@ -146,12 +146,26 @@ impl<'c> Lower<'_, 'c> {
 
     /// Writes a tile to scratch memory in panels, for instructions of several warps.
     pub fn lay_in_panels(&self, thread: Thread<'c>, tile: &Tile<'c>, panels: &Panels) -> PointerValue<'c> {
+        let base = self.emit.scratch(self.ir, panels.size());
+        // Another instruction's elements may still be read there.
+        self.emit.barrier(self.ir);
+        self.lay_in_panels_at(thread, tile, panels, base);
+        self.emit.barrier(self.ir);
+        base
+    }
+
+    /// The same to where `base` is, between two barriers.
+    pub fn lay_in_panels_at(&self, thread: Thread<'c>, tile: &Tile<'c>, panels: &Panels, base: PointerValue<'c>) {
         let lie = Panelled::new(&tile.layout, same_bits(self.first(tile.regs[0]).get_type()), *panels);
         let tile = Tile { layout: lie.layout, regs: tile.regs.clone() };
-        self.handed_over(thread, &tile.layout, panels.size(), |base| {
+        let write = || {
             self.write_pieces(thread, &tile, &lie.pieces, base);
             self.emit.publish(self.ir);
-        })
+        };
+        match self.is_first_copy(thread, &tile.layout) {
+            None => write(),
+            Some(first) => self.branch_effect(first, write, || {}),
+        }
     }
 
     /// Starts to copy to panels what lies where `place` says, for the first register of each piece, and where the mask holds;
@@ -215,6 +229,11 @@ impl Panelled {
     /// Bytes of the panels.
     pub fn size(&self) -> u32 {
         self.panels.size()
+    }
+
+    /// Where it goes.
+    pub fn panels(&self) -> &Panels {
+        &self.panels
     }
 
     /// Whether another tile puts the same elements in the same places.

@@ -1,7 +1,9 @@
 //! The arguments of a GPU's kernel: one word of 64 bits per parameter of the program, a pointer or the bits of a scalar;
-//! the address of the status word; the numbers of programs along the grid's axes, 32 bits each.
+//! the address of the status word; the numbers of programs along the grid's axes, 32 bits each; tensor maps, if the kernel
+//! has room for any.
 
-use inkwell::types::BasicMetadataTypeEnum;
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::types::{AnyType, BasicMetadataTypeEnum};
 use inkwell::values::{FunctionValue, InstructionOpcode as I, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
@@ -11,6 +13,9 @@ use crate::tile::{ParamKind, Program};
 
 /// The address space of buffers, on all GPUs.
 const GLOBAL: u16 = 1;
+
+/// Bytes of a tensor map, and what their address is a multiple of.
+const MAP: (u32, u64) = (128, 64);
 
 /// What a kernel is given.
 pub(super) struct Arguments<'c> {
@@ -22,10 +27,12 @@ pub(super) struct Arguments<'c> {
     pub harmless: PointerValue<'c>,
     /// Programs along each axis.
     pub extents: [Any<'c>; 3],
+    /// Where the tensor maps are.
+    pub maps: Vec<PointerValue<'c>>,
 }
 
-/// Declares a kernel for a program.
-pub(super) fn declare<'c>(ir: &Ir<'c>, program: &Program, symbol: &str) -> FunctionValue<'c> {
+/// Declares a kernel for a program, with room for so many tensor maps.
+pub(super) fn declare<'c>(ir: &Ir<'c>, program: &Program, symbol: &str, maps: u32) -> FunctionValue<'c> {
     let c = ir.context;
     let (word, int) = (c.i64_type(), c.i32_type());
     let global = c.ptr_type(AddressSpace::from(GLOBAL));
@@ -33,11 +40,23 @@ pub(super) fn declare<'c>(ir: &Ir<'c>, program: &Program, symbol: &str) -> Funct
         ParamKind::Buffer { .. } => global.into(),
         ParamKind::Scalar { .. } => word.into(),
     });
-    let types: Vec<BasicMetadataTypeEnum> = types.chain([global.into(), int.into(), int.into(), int.into()]).collect();
+    let maps = (0..maps).map(|_| c.ptr_type(AddressSpace::default()).into());
+    let types: Vec<BasicMetadataTypeEnum> =
+        types.chain([global.into(), int.into(), int.into(), int.into()]).chain(maps).collect();
     let function = ir.module.add_function(symbol, c.void_type().fn_type(&types, false), None);
     let names = program.params.keys().map(|param| param.to_string());
     for (i, name) in names.chain(["status", "x", "y", "z"].map(String::from)).enumerate() {
         argument(function, i as u32).set_name(&name);
+    }
+    let first = program.params.len() as u32 + 4;
+    let (bytes, align) = (c.i8_type().array_type(MAP.0).as_any_type_enum(), MAP.1);
+    let kind = Attribute::get_named_enum_kind_id;
+    for i in first..function.count_params() {
+        let here = AttributeLoc::Param(i);
+        function.add_attribute(here, c.create_type_attribute(kind("byval"), bytes));
+        function.add_attribute(here, c.create_enum_attribute(kind("align"), align));
+        // Nobody writes there, so that the map's own address can be handed on.
+        function.add_attribute(here, c.create_string_attribute("nvvm.grid_constant", ""));
     }
     function
 }
@@ -59,7 +78,9 @@ impl<'c> Arguments<'c> {
         let address = built(ir.builder.build_ptr_to_int(status, long, ""));
         let aligned = ir.binary(I::And, address.into(), ir.int_like(address.into(), -16)).into_int_value();
         let harmless = built(ir.builder.build_int_to_ptr(aligned, status.get_type(), ""));
-        Arguments { params, status, harmless, extents: [1, 2, 3].map(|i| argument(function, count + i)) }
+        let extents = [1, 2, 3].map(|i| argument(function, count + i));
+        let maps = (count + 4..function.count_params()).map(|i| argument(function, i).into_pointer_value());
+        Arguments { params, status, harmless, extents, maps: maps.collect() }
     }
 }
 

@@ -7,12 +7,13 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
+use kiln_lowering::llvm::tensor_map::{Stride, TensorMap};
 use kiln_lowering::pipeline::See;
 use kiln_lowering::schedule::{Gemm, Grain, Sort};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::target::nvidia::driver::{self, Device, Shape};
 use kiln_lowering::target::{host, nvidia};
-use kiln_lowering::tile::Program;
+use kiln_lowering::tile::{Param, Program};
 
 use super::super::gather::{Asked, Submitted, ask_each};
 use super::super::heap::{Heap, HostHeap};
@@ -188,8 +189,7 @@ impl Engine for Cuda {
 
     fn compile(&self, program: &Program, see: See<'_>) -> Result<Vec<u8>, String> {
         let object = nvidia::Compiler::new(&self.spec).compile(program, see).map_err(|e| e.to_string())?;
-        let shape =
-            Shape { symbol: object.symbol, programs: object.programs, threads: object.threads, shared: object.shared };
+        let shape = Shape::of(&object);
         let image = match self.device.link(&shape.symbol, &object.ptx, &self.spec.cpu) {
             Ok(code) => code,
             Err(stopped @ driver::Error::Stopped { .. }) => return Err(text(stopped)),
@@ -286,24 +286,47 @@ impl Engine for Cuda {
     }
 }
 
-/// Machine code as bytes: length of the kernel's name, how it is launched, the name, the code.
+/// Machine code as bytes: length of the kernel's name, how it is launched, its tensor maps, the name, the code.
 fn pack(shape: &Shape, image: &[u8]) -> Vec<u8> {
-    let numbers = [shape.symbol.len() as u32, shape.programs, shape.threads, shape.shared];
-    let mut bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-    bytes.extend_from_slice(shape.symbol.as_bytes());
+    let Shape { symbol, programs, threads, shared, maps, room } = shape;
+    let numbers = [symbol.len() as u32, *programs, *threads, *shared, *room, maps.len() as u32];
+    let maps = maps.iter().flat_map(|map| {
+        // 0 stands for no parameter.
+        let (param, least) = match map.stride {
+            Stride::Constant(stride) => (0, stride),
+            Stride::AtLeast(param, least) => (param.as_u32() + 1, least),
+        };
+        [map.buffer.as_u32(), map.bytes, param, least, map.rows, map.width]
+    });
+    let mut bytes: Vec<u8> = numbers.into_iter().chain(maps).flat_map(u32::to_le_bytes).collect();
+    bytes.extend_from_slice(symbol.as_bytes());
     bytes.extend_from_slice(image);
     bytes
 }
 
+/// The first so many numbers of packed code, and what comes behind them.
+fn numbers<const N: usize>(bytes: &[u8]) -> Option<([u32; N], &[u8])> {
+    let (own, rest) = bytes.split_at_checked(4 * N)?;
+    let (own, _) = own.as_chunks::<4>();
+    Some((std::array::from_fn(|i| u32::from_le_bytes(own[i])), rest))
+}
+
 fn unpack(bytes: &[u8]) -> Option<(Shape, &[u8])> {
-    let (numbers, rest) = bytes.split_at_checked(16)?;
-    let mut numbers = numbers.chunks_exact(4).map(|b| b.iter().rev().fold(0, |n, &b| n << 8 | u32::from(b)));
-    let len = numbers.next()? as usize;
-    let (programs, threads, shared) = (numbers.next()?, numbers.next()?, numbers.next()?);
-    let (symbol, image) = rest.split_at_checked(len)?;
+    let ([len, programs, threads, shared, room, count], mut rest) = numbers::<6>(bytes)?;
+    let mut maps = Vec::new();
+    for _ in 0..count {
+        let ([buffer, bytes, param, least, rows, width], behind) = numbers::<6>(rest)?;
+        let stride = match param.checked_sub(1) {
+            None => Stride::Constant(least),
+            Some(param) => Stride::AtLeast(Param::from_u32(param), least),
+        };
+        maps.push(TensorMap { buffer: Param::from_u32(buffer), bytes, stride, rows, width });
+        rest = behind;
+    }
+    let (symbol, image) = rest.split_at_checked(len as usize)?;
     let symbol = String::from_utf8(symbol.to_vec()).ok()?;
     let launches = programs > 0 && threads > 0;
-    launches.then_some((Shape { symbol, programs, threads, shared }, image))
+    launches.then_some((Shape { symbol, programs, threads, shared, maps, room }, image))
 }
 
 #[cfg(test)]
@@ -312,11 +335,13 @@ mod tests {
 
     #[test]
     fn machine_code_survives_packing() {
-        let shape = Shape { symbol: "kiln_add".into(), programs: 4, threads: 128, shared: 70_000 };
+        let map = |stride| TensorMap { buffer: Param::from_u32(1), bytes: 2, stride, rows: 64, width: 64 };
+        let maps = vec![map(Stride::Constant(4096)), map(Stride::AtLeast(Param::from_u32(0), 16))];
+        let shape = Shape { symbol: "kiln_add".into(), programs: 4, threads: 128, shared: 70_000, maps, room: 3 };
         let packed = pack(&shape, &[1, 2, 3]);
         assert_eq!(unpack(&packed), Some((shape, &[1, 2, 3][..])));
         assert_eq!(unpack(&packed[..20]), None);
         assert_eq!(unpack(&[]), None);
-        assert_eq!(unpack(&[0; 16]), None);
+        assert_eq!(unpack(&[0; 24]), None);
     }
 }

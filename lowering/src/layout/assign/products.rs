@@ -28,8 +28,8 @@ impl Assignment {
         let dots = || program.insts.values().filter(|data| matches!(data.op, Op::Dot(_)));
         let chained = dots().any(|data| self.loaded(program, infos, data.args[0]).is_none());
         let split = if chained { Split::Rows } else { Split::Sides };
-        let staged = staged_loads(program);
-        for data in program.insts.values() {
+        let staged = in_stages(program);
+        for (inst, data) in &program.insts {
             let (Op::Dot(precision), &[a, b, _], &[result]) = (&data.op, &data.args[..], &data.results[..]) else {
                 continue;
             };
@@ -39,8 +39,9 @@ impl Assignment {
             let Some((matrix, tiling)) = found else { continue };
             let [from_a, from_b] = [a, b].map(|x| self.loaded(program, infos, x));
             let along = |loaded: &Option<Loaded>, axis: usize| loaded.as_ref().map_or(1, |l| l.run_along(axis));
-            // Neighbours along the terms, and along rows or columns; of a first factor that is loaded in stages.
-            let staged = from_a.as_ref().is_some_and(|l| staged.contains(&l.inst));
+            // Neighbours along the terms, and along rows or columns; of a first factor that is loaded for a loop with
+            // stages, in the loop or ahead of it.
+            let staged = from_a.is_some() && staged.contains(&inst);
             let runs_a = [1, 0].map(|axis| if staged { along(&from_a, axis) } else { 0 });
             let runs = [0, 1].map(|axis| along(&from_b, axis));
             // Terms in another order must be in that order in both operands; in scratch memory they are in none.
@@ -69,7 +70,7 @@ impl Assignment {
     }
 
     /// The cover of a product whose second factor a group of warps reads from scratch memory: it is loaded in whole pieces.
-    /// So is the first, if that is loaded in stages.  `runs` are the neighbours that one access reaches of either factor,
+    /// So is the first, if it is loaded for a loop with stages.  `runs` are the neighbours that one access reaches of either factor,
     /// along the terms and along the other axis.
     fn together(&self, matrix: &Matrix, [m, n, k]: [u32; 3], [left, right]: [[u32; 2]; 2]) -> Option<Tiling> {
         let bytes = matrix.operand.bytes() as u32;
@@ -133,14 +134,13 @@ impl Assignment {
     }
 }
 
-/// The loads in the bodies of loops that have stages.
-fn staged_loads(program: &Program) -> FxHashSet<Inst> {
+/// What the bodies of loops that have stages do.
+fn in_stages(program: &Program) -> FxHashSet<Inst> {
     let bodies = program.insts.values().filter_map(|data| match data.op {
         Op::For { body, stages } if stages > 1 => Some(body),
         _ => None,
     });
-    let insts = bodies.flat_map(|body| program.blocks[body].insts.iter().copied());
-    insts.filter(|&inst| matches!(program.insts[inst].op, Op::Load(_))).collect()
+    bodies.flat_map(|body| program.blocks[body].insts.iter().copied()).collect()
 }
 
 /// A load that an operand of a product comes from.

@@ -99,7 +99,10 @@ pub fn emit(
         total = e.op(Pointwise::Max, total, least);
     }
     let total = e.b.expand_dims(total, 1);
-    let result = e.op(Pointwise::Div, carried[0], total);
+    // Of f32, rounded once more: half a unit in the last place of a 16-bit float is 128 times as much at least.
+    let one = e.b.constant(DType::F32, 1f32.to_bits().into());
+    let inverse = e.op(Pointwise::Div, one, total);
+    let result = e.op(Pointwise::Mul, carried[0], inverse);
     values.store(&mut e, (root, &result_at), result, &point, inside);
     if let Some((node, at)) = norm {
         let norm = norm_of(&mut e, carried[2], total);

@@ -181,6 +181,17 @@ impl<'a> Emitter<'a> {
         self.argument(value, divisor)
     }
 
+    /// A distance of elements.  Of those that are multiples of the widest access it is said that they are positive, if they
+    /// are: an engine that copies rows takes no others.
+    fn stride(&mut self, value: i64) -> Value {
+        let (stride, least) = (self.size(value), i64::from(self.aligned));
+        if least == 1 || value <= 0 || value % least != 0 {
+            return stride;
+        }
+        let least = self.int(least);
+        self.op(Pointwise::Max, stride, least)
+    }
+
     /// The buffer that holds a node.
     pub fn buffer(&mut self, node: Node, written: bool) -> Param {
         if let Some(&param) = self.buffers.get(&node) {
@@ -281,7 +292,7 @@ impl<'a> Emitter<'a> {
         }
         let factors = terms
             .iter()
-            .map(|&(axis, c)| (axis, if c == 1 { Factor::One } else { Factor::Number(self.size(c)) }))
+            .map(|&(axis, c)| (axis, if c == 1 { Factor::One } else { Factor::Number(self.stride(c)) }))
             .collect();
         self.numbers.insert(at.clone(), Numbers { constant, factors });
     }

@@ -72,7 +72,7 @@ impl<'c> Amd<'c> {
     /// Emits what comes before the body and leaves the builder there.
     pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str, way: Way) -> Amd<'c> {
         let c = ir.context;
-        let function = arguments::declare(ir, program, symbol);
+        let function = arguments::declare(ir, program, symbol, 0);
         function.set_call_conventions(AMDGPU_KERNEL);
         let programs = if spec.warps == 1 { way.programs } else { 1 };
         let threads = spec.lanes * spec.warps * programs;
@@ -92,7 +92,7 @@ impl<'c> Amd<'c> {
             c.append_basic_block(function, "end"),
         );
         ir.builder.position_at_end(entry);
-        let Arguments { params, status, harmless, extents } = Arguments::of(ir, program, function);
+        let Arguments { params, status, harmless, extents, .. } = Arguments::of(ir, program, function);
         let [item, x, y, z] =
             ["workitem.id.x", "workgroup.id.x", "workgroup.id.y", "workgroup.id.z"].map(|name| register(ir, name));
         // One number for all lanes of a wave, which the scalar unit can compute with.

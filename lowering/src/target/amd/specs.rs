@@ -38,6 +38,7 @@ pub fn spec(name: &str) -> Option<Spec> {
         shared_bytes: SHARED,
         matrices: row.matrices,
         group: 0,
+        boxes: false,
         triple: "amdgcn-amd-amdhsa".into(),
         cpu: row.name.into(),
         features: String::new(),

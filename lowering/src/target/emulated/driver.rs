@@ -8,6 +8,7 @@ use inkwell::context::Context;
 use super::emit::{Emulated, SLOTS};
 use super::fragment;
 use crate::llvm::lower_body;
+use crate::llvm::tensor_map::{STEP, Tensor, TensorMap};
 use crate::spec::Spec;
 use crate::target::host::{Kernel, Object, load, spec as processor};
 use crate::target::module;
@@ -17,6 +18,7 @@ use crate::tile::Program;
 pub struct Loaded {
     kernel: Kernel,
     scratch: u32,
+    maps: Vec<TensorMap>,
     spec: Spec,
 }
 
@@ -32,6 +34,8 @@ struct Meeting {
     spec: Spec,
     /// What each lane of each warp hands to a matrix instruction.
     operands: Vec<Mutex<Vec<Vec<u32>>>>,
+    /// What the engine knows of the buffers.
+    tensors: Vec<Tensor>,
 }
 
 extern "C" fn exchange(meeting: *const Meeting, warp: u32, lane: u32, word: u32, from: u32) -> u32 {
@@ -67,6 +71,24 @@ extern "C" fn multiply(meeting: *const Meeting, warp: u32, lane: u32, which: u32
     meeting.warps[warp].0.wait();
 }
 
+/// Copies a box as the engine does: zeros from where the tensor's rows end, and where it has no more of them.
+extern "C" fn copy(meeting: *const Meeting, map: u32, x: u32, y: u32, z: u32, to: *mut u8) {
+    // SAFETY: as above.
+    let Tensor { start, bytes, stride, extents: [width, rows] } = unsafe { &*meeting }.tensors[map as usize];
+    let pieces = width * bytes / STEP;
+    for (row, number) in (0..rows).flat_map(|row| (0..width * bytes).map(move |number| (row, number))) {
+        let (across, down) = (x * bytes + number, y + row);
+        let (piece, inside) = (number / STEP, number % STEP);
+        let place = row * width * bytes + (piece ^ row % pieces) * STEP + inside;
+        let before = u64::from(across) + u64::from(down) * stride + u64::from(z) * u64::from(STEP);
+        // SAFETY: the kernel asks for boxes of its buffers alone, and has room for them where it wants them.
+        unsafe {
+            let from = std::ptr::with_exposed_provenance::<u8>(start.wrapping_add(before) as usize);
+            *to.add(place as usize) = if across < width * bytes && down < rows { *from } else { 0 };
+        }
+    }
+}
+
 /// Compiles and loads a program.
 pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
     let native = module::native(program, &mut |_, _| {});
@@ -76,14 +98,19 @@ pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
     let (ir, machine, symbol) = module::begin(&context, &native, spec).map_err(text)?;
     let emulated = Emulated::begin(&ir, &native, spec, &symbol);
     lower_body(&ir, &emulated, &native, spec);
-    let scratch = emulated.end(&ir);
+    let (scratch, maps) = emulated.end(&ir);
     module::optimise(&ir, &machine, "function(early-cse<memssa>,gvn)", &native, &mut |_, _| {}).map_err(text)?;
     let bytes = module::relocatable(&ir, &machine, &native).map_err(text)?;
     let kernel = load(&Object { symbol, bytes }).map_err(text)?;
-    Ok(Loaded { kernel, scratch, spec: spec.clone() })
+    Ok(Loaded { kernel, scratch, maps, spec: spec.clone() })
 }
 
 impl Loaded {
+    /// What the engine that copies boxes has to know.
+    pub fn maps(&self) -> &[TensorMap] {
+        &self.maps
+    }
+
     /// Runs all programs of a grid, one after the other, each on all of its threads; gives the code of a failed check.
     ///
     /// # Safety
@@ -98,6 +125,7 @@ impl Loaded {
             all: Barrier::new(threads as usize),
             spec: self.spec.clone(),
             operands: (0..warps).map(|_| Mutex::new(vec![Vec::new(); lanes as usize])).collect(),
+            tensors: self.maps.iter().map(|map| map.tensor(params)).collect(),
         };
         let scratch = vec![0u128; self.scratch as usize / 16 + 1];
         let status = AtomicU32::new(0);
@@ -110,6 +138,7 @@ impl Loaded {
                 wait as *const () as u64,
                 scratch.as_ptr() as u64,
                 multiply as *const () as u64,
+                copy as *const () as u64,
             ];
             let params: Vec<u64> = params.iter().copied().chain(own).collect();
             for (z, y, x) in

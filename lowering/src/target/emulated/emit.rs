@@ -1,8 +1,9 @@
 //! Answers to the questions of code generation.  The kernel has a processor's signature; behind its parameters' slots
 //! come the thread's lane and warp, the address of what the threads share, the addresses of the functions that exchange
-//! words and wait, that of scratch memory, and that of the function that does what a matrix instruction does.
+//! words and wait, that of scratch memory, those of the functions that do what a matrix instruction does and what an engine
+//! does that copies boxes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use inkwell::IntPredicate;
 use inkwell::values::{FunctionValue, InstructionOpcode, InstructionOpcode as I, InstructionValue, PointerValue};
@@ -13,12 +14,13 @@ use crate::llvm::address::{element_address, element_addresses};
 use crate::llvm::alias::Scopes;
 use crate::llvm::check::report;
 use crate::llvm::ir::{Any, Ir, built};
+use crate::llvm::tensor_map::TensorMap;
 use crate::llvm::{Emit, Thread};
 use crate::spec::Spec;
 use crate::tile::{Param, ParamKind, Program};
 
 /// Slots behind those of the parameters.
-pub const SLOTS: usize = 7;
+pub const SLOTS: usize = 8;
 
 pub(super) struct Emulated<'c> {
     params: Vec<Any<'c>>,
@@ -30,6 +32,8 @@ pub(super) struct Emulated<'c> {
     wait: PointerValue<'c>,
     scratch: PointerValue<'c>,
     multiply: PointerValue<'c>,
+    copy: PointerValue<'c>,
+    maps: RefCell<Vec<TensorMap>>,
     function: FunctionValue<'c>,
     matrices: &'static [Matrix],
     scopes: Scopes<'c>,
@@ -69,6 +73,8 @@ impl<'c> Emulated<'c> {
             wait: address(4),
             scratch: address(5),
             multiply: address(6),
+            copy: address(7),
+            maps: RefCell::default(),
             function,
             matrices: spec.matrices,
             scopes: Scopes::new(ir, program),
@@ -78,10 +84,10 @@ impl<'c> Emulated<'c> {
         }
     }
 
-    /// Ends the function; gives the bytes of scratch memory that it uses.
-    pub fn end(self, ir: &Ir<'c>) -> u32 {
+    /// Ends the function; gives the bytes of scratch memory that it uses, and its tensor maps.
+    pub fn end(self, ir: &Ir<'c>) -> (u32, Vec<TensorMap>) {
         built(ir.builder.build_return(None));
-        self.most.get()
+        (self.most.get(), self.maps.into_inner())
     }
 }
 
@@ -181,10 +187,32 @@ impl<'c> Emit<'c> for Emulated<'c> {
         Some(ir.binary(InstructionOpcode::FDiv, ir.float_like(x, 1.0), root))
     }
 
+    fn tensor_map(&self, map: &TensorMap) -> Option<u32> {
+        let mut maps = self.maps.borrow_mut();
+        maps.push(*map);
+        Some(maps.len() as u32 - 1)
+    }
+
+    fn copy_box(
+        &self,
+        ir: &Ir<'c>,
+        map: u32,
+        [x, y, z]: [Any<'c>; 3],
+        to: PointerValue<'c>,
+        _gate: Option<PointerValue<'c>>,
+    ) {
+        let (int, pointer) = (ir.context.i32_type(), ir.context.ptr_type(Default::default()));
+        let types = [pointer.into(), int.into(), int.into(), int.into(), int.into(), pointer.into()];
+        let ty = ir.context.void_type().fn_type(&types, false);
+        let args = [self.shared.into(), ir.i32(map).into(), x.into(), y.into(), z.into(), to.into()];
+        built(ir.builder.build_indirect_call(ty, self.copy, &args, ""));
+    }
+
     fn barrier(&self, ir: &Ir<'c>) {
         let ty = ir.context.void_type().fn_type(&[ir.context.ptr_type(Default::default()).into()], false);
         built(ir.builder.build_indirect_call(ty, self.wait, &[self.shared.into()], ""));
     }
+
     /// Each thread hands the bits of its elements over, one a word, those of `a` before those of `b` and `c`, and takes
     /// those of the result from where the latter were.
     fn multiply(&self, ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {

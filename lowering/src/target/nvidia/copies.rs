@@ -1,19 +1,18 @@
-//! `cp.async`: sixteen bytes from global to shared memory behind the thread's back; and `mbarrier`, the gates that open when
-//! such copies have arrived.
+//! `cp.async`: sixteen bytes from global to shared memory behind the thread's back; `cp.async.bulk.tensor`, a box of a
+//! tensor behind everybody's; and `mbarrier`, the gates that open when such copies have arrived.
 //!
 //! Sources: PTX ISA, "Data Movement and Conversion Instructions: cp.async" (past the first cache, zeros where the source is
-//! ignored) and "Parallel Synchronization and Communication Instructions: mbarrier".
+//! ignored), "cp.async.bulk.tensor" and "Parallel Synchronization and Communication Instructions: mbarrier".
 
 use inkwell::values::{InstructionOpcode as I, PointerValue};
 
-use super::group::assembly;
+use super::assembly::assembly;
 use crate::llvm::ir::{Any, Ir, built};
 
 /// Starts a copy; where it is not `wanted`, zeros are written and nothing is read.
 pub(super) fn copy<'c>(ir: &Ir<'c>, to: PointerValue<'c>, from: PointerValue<'c>, wanted: Option<Any<'c>>) {
-    let (word, long) = (ir.context.i32_type(), ir.context.i64_type());
-    let to: Any<'c> = built(ir.builder.build_ptr_to_int(to, word, "")).into();
-    let from: Any<'c> = built(ir.builder.build_ptr_to_int(from, long, "")).into();
+    let to = shared(ir, to);
+    let from: Any<'c> = built(ir.builder.build_ptr_to_int(from, ir.context.i64_type(), "")).into();
     let text = "cp.async.cg.shared.global.L2::128B [$0], [$1], 16";
     match wanted {
         None => assembly(ir, &format!("{text};"), "r,l,~{memory}", &[to, from], 0),
@@ -55,4 +54,24 @@ pub(super) fn pass_when_copied<'c>(ir: &Ir<'c>, gate: PointerValue<'c>) {
 pub(super) fn pass<'c>(ir: &Ir<'c>, first: Any<'c>, gate: PointerValue<'c>) {
     let text = "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];";
     assembly(ir, text, "r,b,~{memory}", &[shared(ir, gate), first], 0);
+}
+
+/// Starts to copy the box at a place of a tensor; the gate hears of its bytes.
+pub(super) fn copy_box<'c>(
+    ir: &Ir<'c>,
+    map: PointerValue<'c>,
+    [x, y, z]: [Any<'c>; 3],
+    to: PointerValue<'c>,
+    gate: PointerValue<'c>,
+) {
+    let map: Any<'c> = built(ir.builder.build_ptr_to_int(map, ir.context.i64_type(), "")).into();
+    let text = "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes \
+                [$0], [$1, {$2, $3, $4}], [$5];";
+    assembly(ir, text, "r,l,r,r,r,r,~{memory}", &[shared(ir, to), map, x, y, z, shared(ir, gate)], 0);
+}
+
+/// Passes a gate, which then waits for so many bytes more.
+pub(super) fn pass_when_arrived<'c>(ir: &Ir<'c>, gate: PointerValue<'c>, bytes: u32) {
+    let text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;";
+    assembly(ir, text, "r,r,~{memory}", &[shared(ir, gate), ir.i32(bytes)], 0);
 }

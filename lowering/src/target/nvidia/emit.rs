@@ -1,18 +1,22 @@
 //! A GPU's answers to the questions of code generation.
 
+use std::cell::{Cell, RefCell};
+
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
-use inkwell::values::{InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
+use inkwell::values::{FunctionValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
 use inkwell::{AddressSpace, IntPredicate};
 
-use super::{copies, group, matrix};
+use super::assembly::pure_assembly;
+use super::{calls, copies, group, matrix, turns};
 use crate::dtype::DType;
 use crate::layout::fragment::{Matrix, Tiling};
 use crate::llvm::address::{element_address, element_addresses};
 use crate::llvm::alias::Scopes;
 use crate::llvm::check::report;
 use crate::llvm::ir::{Any, Ir, built};
+use crate::llvm::tensor_map::{self, TensorMap};
 use crate::llvm::{Emit, Left, Thread};
 use crate::spec::Spec;
 use crate::target::arguments::{self, Arguments};
@@ -43,13 +47,31 @@ pub(super) struct Nvidia<'c> {
     constant: Vec<bool>,
     invariant: (MetadataValue<'c>, u32),
     scratch: Scratch<'c>,
+    /// Where tensor maps are, and those that the kernel is given.
+    maps: (Vec<PointerValue<'c>>, RefCell<Vec<TensorMap>>),
+    has_gates: bool,
+    function: FunctionValue<'c>,
+    /// Whether warps multiply together anywhere.
+    together: Cell<bool>,
+}
+
+/// How a kernel is to be launched.
+pub(super) struct Ended {
+    /// Programs of a block.
+    pub programs: u32,
+    /// Bytes of shared memory of a block.
+    pub shared: u32,
+    /// The tensor maps that it is given, and how many it has room for.
+    pub maps: Vec<TensorMap>,
+    pub room: u32,
 }
 
 impl<'c> Nvidia<'c> {
     /// Emits what comes before the body and leaves the builder there.
     pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str) -> Nvidia<'c> {
         let c = ir.context;
-        let function = arguments::declare(ir, program, symbol);
+        let room = if spec.boxes { tensor_map::most(program) } else { 0 };
+        let function = arguments::declare(ir, program, symbol, room);
         function.set_call_conventions(PTX_KERNEL);
         let programs = if spec.warps == 1 { PROGRAMS } else { 1 };
         let threads = (spec.lanes * spec.warps * programs).to_string();
@@ -64,7 +86,7 @@ impl<'c> Nvidia<'c> {
             c.append_basic_block(function, "end"),
         );
         ir.builder.position_at_end(entry);
-        let Arguments { params, status, harmless, extents } = Arguments::of(ir, program, function);
+        let Arguments { params, status, harmless, extents, maps } = Arguments::of(ir, program, function);
         let register = |name: &str| ir.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[]);
         let [tid, x, y, z] = ["tid.x", "ctaid.x", "ctaid.y", "ctaid.z"].map(register);
         let lane = ir.binary(I::And, tid, ir.i32(spec.lanes - 1));
@@ -92,16 +114,24 @@ impl<'c> Nvidia<'c> {
             constant: program.params.values().map(|p| p.kind == ParamKind::Buffer { written: false }).collect(),
             invariant: (c.metadata_node(&[]), c.get_kind_id("invariant.load")),
             scratch: Scratch::new(number, AddressSpace::default()),
+            maps: (maps, RefCell::default()),
+            has_gates: spec.group > 0,
+            function,
+            together: Cell::new(false),
         }
     }
 
-    /// Emits what comes after the body; gives the number of programs and the bytes of shared memory of a block.
-    pub fn end(self, ir: &Ir<'c>) -> (u32, u32) {
+    /// Emits what comes after the body.
+    pub fn end(self, ir: &Ir<'c>) -> Ended {
         built(ir.builder.build_unconditional_branch(self.exit));
         ir.builder.position_at_end(self.exit);
         built(ir.builder.build_return(None));
+        if self.together.get() {
+            calls::leave_out(ir, self.function);
+        }
         let (_, piece) = self.scratch.end(ir);
-        (self.programs, piece * self.programs)
+        let (room, maps) = (self.maps.0.len() as u32, self.maps.1.into_inner());
+        Ended { programs: self.programs, shared: piece * self.programs, maps, room }
     }
 }
 
@@ -249,6 +279,7 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         a: Left<'_, 'c>,
         c: &[Any<'c>],
     ) -> Option<Vec<Any<'c>>> {
+        self.together.set(true);
         group::multiply(ir, product, self.thread.warp, base, a, c)
     }
 
@@ -260,8 +291,29 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         copies::copy(ir, to, from, wanted);
     }
 
+    fn tensor_map(&self, map: &TensorMap) -> Option<u32> {
+        let (places, mut maps) = (&self.maps.0, self.maps.1.borrow_mut());
+        let known = maps.iter().position(|other| other == map);
+        let number = known.or_else(|| {
+            (maps.len() < places.len()).then(|| {
+                maps.push(*map);
+                maps.len() - 1
+            })
+        });
+        number.map(|number| number as u32)
+    }
+
+    fn copy_box(&self, ir: &Ir<'c>, map: u32, at: [Any<'c>; 3], to: PointerValue<'c>, gate: Option<PointerValue<'c>>) {
+        let Some(gate) = gate else { panic!("bug in the lowering: nobody waits for a box") };
+        copies::copy_box(ir, self.maps.0[map as usize], at, to, gate);
+    }
+
+    fn pass_when_arrived(&self, ir: &Ir<'c>, gate: PointerValue<'c>, bytes: u32) {
+        copies::pass_when_arrived(ir, gate, bytes);
+    }
+
     fn has_gates(&self) -> bool {
-        self.warps > matrix::GROUP
+        self.has_gates
     }
 
     fn make_gate(&self, ir: &Ir<'c>, gate: PointerValue<'c>, count: u32) {
@@ -285,6 +337,22 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         copies::pass(ir, ir.binary(I::And, first, passes), gate);
     }
 
+    fn take_turn(&self, ir: &Ir<'c>) {
+        turns::take(ir, self.thread.warp);
+    }
+
+    fn pass_turn(&self, ir: &Ir<'c>) {
+        turns::pass(ir, self.thread.warp);
+    }
+
+    fn begin_turns(&self, ir: &Ir<'c>) {
+        turns::begin(ir, self.thread.warp);
+    }
+
+    fn end_turns(&self, ir: &Ir<'c>) {
+        turns::end(ir, self.thread.warp);
+    }
+
     fn group_copies(&self, ir: &Ir<'c>) {
         ir.call("llvm.nvvm.cp.async.commit.group", &[], &[]);
     }
@@ -299,15 +367,4 @@ impl<'c> Emit<'c> for Nvidia<'c> {
             _ => ir.call("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[ir.i32(0)]),
         };
     }
-}
-
-/// An instruction without effects that gives a word.
-fn pure_assembly<'c>(ir: &Ir<'c>, text: &str, constraints: &str, args: &[Any<'c>]) -> Any<'c> {
-    let int = ir.context.i32_type();
-    let types: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
-    let ty = int.fn_type(&types, false);
-    let asm = ir.context.create_inline_asm(ty, text.into(), constraints.into(), false, false, None, false);
-    let args: Vec<_> = args.iter().map(|&arg| arg.into()).collect();
-    let call = built(ir.builder.build_indirect_call(ty, asm, &args, ""));
-    call.try_as_basic_value().basic().expect("a word")
 }

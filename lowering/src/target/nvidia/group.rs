@@ -6,9 +6,9 @@
 
 use std::fmt::Write;
 
-use inkwell::attributes::AttributeLoc;
 use inkwell::values::{InstructionOpcode as I, PointerValue};
 
+use super::assembly::assembly;
 use super::matrix::{GROUP, words};
 use crate::dtype::DType;
 use crate::layout::fragment::{Matrix, Tiling};
@@ -134,24 +134,4 @@ fn descriptor<'c>(ir: &Ir<'c>, panels: &Panels, base: PointerValue<'c>) -> Any<'
     let place = ir.binary(I::LShr, ir.binary(I::And, address, int(0x3ffff)), int(4));
     let [panel, rows] = panels.strides().map(|bytes| u64::from(bytes >> 4));
     ir.binary(I::Or, place, int(SWIZZLED | rows << 32 | panel << 16))
-}
-
-/// Assembly for all threads of a warp at once, with so many results of f32.
-pub(super) fn assembly<'c>(ir: &Ir<'c>, text: &str, constraints: &str, args: &[Any<'c>], results: u32) -> Vec<Any<'c>> {
-    let types: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
-    let ty = match results {
-        0 => ir.context.void_type().fn_type(&types, false),
-        _ => {
-            let fields = vec![ir.context.f32_type().into(); results as usize];
-            ir.context.struct_type(&fields, false).fn_type(&types, false)
-        }
-    };
-    let asm = ir.context.create_inline_asm(ty, text.into(), constraints.into(), true, false, None, false);
-    let args: Vec<_> = args.iter().map(|&arg| arg.into()).collect();
-    let call = built(ir.builder.build_indirect_call(ty, asm, &args, ""));
-    let convergent = inkwell::attributes::Attribute::get_named_enum_kind_id("convergent");
-    call.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(convergent, 0));
-    let Some(whole) = call.try_as_basic_value().basic() else { return Vec::new() };
-    let whole = whole.into_struct_value();
-    (0..results).map(|i| built(ir.builder.build_extract_value(whole, i, ""))).collect()
 }

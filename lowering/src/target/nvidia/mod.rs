@@ -3,6 +3,8 @@
 //! A program of one warp is a warp: a block runs several of them, which have nothing to do with each other.  A program
 //! of several warps is a block.
 
+mod assembly;
+mod calls;
 mod copies;
 pub mod driver;
 mod emit;
@@ -10,6 +12,7 @@ mod group;
 mod matrix;
 mod object;
 mod specs;
+mod turns;
 
 #[cfg(test)]
 mod tests;

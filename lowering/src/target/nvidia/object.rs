@@ -6,8 +6,9 @@ use std::sync::Once;
 use inkwell::context::Context;
 use inkwell::targets::{InitializationConfig, Target};
 
-use super::emit::Nvidia;
+use super::emit::{Ended, Nvidia};
 use crate::llvm::lower_body;
+use crate::llvm::tensor_map::TensorMap;
 use crate::spec::Spec;
 use crate::target::module::{self, Error, PASSES, See};
 use crate::tile::Program;
@@ -26,12 +27,17 @@ pub struct Object {
     pub threads: u32,
     /// Bytes of dynamic shared memory of a block.
     pub shared: u32,
+    /// Tensor maps that the kernel is given behind all else, and how many it has room for.
+    pub maps: Vec<TensorMap>,
+    /// See [`maps`](Object::maps).
+    pub room: u32,
 }
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Object { symbol, ptx, programs, threads, shared } = self;
-        write!(f, "Object({symbol}, {} bytes, {programs} programs on {threads} threads, {shared} shared)", ptx.len())
+        let Object { symbol, ptx, programs, threads, shared, maps, .. } = self;
+        write!(f, "Object({symbol}, {} bytes, {programs} programs on {threads} threads, ", ptx.len())?;
+        write!(f, "{shared} shared, {} maps)", maps.len())
     }
 }
 
@@ -66,7 +72,7 @@ impl Compiler {
         let (ir, machine, symbol) = module::begin(&context, program, spec)?;
         let gpu = Nvidia::begin(&ir, program, spec, &symbol);
         lower_body(&ir, &gpu, program, spec);
-        let (programs, shared) = gpu.end(&ir);
+        let Ended { programs, shared, maps, room } = gpu.end(&ir);
         if shared > spec.shared_bytes {
             let (program, machine) = (program.name.clone(), spec.name.clone());
             return Err(Error::Shared { program, machine, wanted: shared, got: spec.shared_bytes });
@@ -75,7 +81,7 @@ impl Compiler {
         let ptx = module::assembly(&ir, &machine, program)?;
         see("asm", &|| ptx.clone());
         let threads = spec.lanes * spec.warps * programs;
-        Ok(Object { symbol, ptx, programs, threads, shared })
+        Ok(Object { symbol, ptx, programs, threads, shared, maps, room })
     }
 }
 

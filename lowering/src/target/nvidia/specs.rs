@@ -55,6 +55,7 @@ impl Row {
             shared_bytes: self.shared_bytes,
             matrices: matrix::AMPERE,
             group: if self.name == "sm_90a" { matrix::GROUP } else { 0 },
+            boxes: self.name == "sm_90a",
             triple: "nvptx64-nvidia-cuda".into(),
             cpu: self.name.into(),
             features: format!("+ptx{ptx_version}"),

@@ -233,17 +233,28 @@ fn attention_multiplies_what_lies_in_shared_memory() {
     let count = |what: &str| text.matches(what).count();
     // Twice two products of 64 queries and 64 terms.
     assert_eq!(count("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"), 2 * 2 * (64 / 16), "{text}");
-    // Twice two tiles, copied for the next block ahead of the loop and inside.
-    assert_eq!(count("cp.async.cg.shared.global"), 2 * 2 * 2 * (64 * 64 * 2 / 16 / 128), "{text}");
-    assert_eq!(count("cp.async.wait_group"), 2 * 2, "{text}");
-    assert_eq!([".local", "ld.shared", "st.shared", "mma.sync"].map(count), [0; 4], "{text}");
+    // Twice two tiles, copied for the next block ahead of the loop and inside: a box each, by one thread.
+    assert_eq!(count("cp.async.bulk.tensor.3d"), 2 * 2 * 2, "{text}");
+    assert_eq!(["mbarrier.arrive.expect_tx", "cp.async.cg.shared.global"].map(count), [2 * 2, 0], "{text}");
+    // Queries are written there once.
+    assert_eq!(count("st.shared"), 64 * 64 * 2 / 16 / 128, "{text}");
+    assert_eq!([".local", "ld.shared", "mma.sync"].map(count), [0; 3], "{text}");
+    // What would call a function has products wait for each other.
+    assert_eq!(["div.rn", "rcp.rn", "sqrt.rn", "call"].map(count), [0; 4], "{text}");
 }
 
 /// Both factors of a product in a loop with stages are copied ahead, and read where they lie.
 #[test]
 fn products_in_stages_copy_both_factors_ahead() {
     use crate::target::emulated::{Lies, staged_product};
-    let text = ptx(&staged_product([128, 64, 64], (8, 3), [Lies::AlongTerms, Lies::Across], 64).program, "sm_90a");
+    let staged = |lies| ptx(&staged_product([128, 64, 64], (8, 3), lies, 64).program, "sm_90a");
+    // The engine takes rows that are evenly apart in ascending order; others come piece by piece.
+    let boxed = staged([Lies::AlongTerms, Lies::Across]);
+    assert_eq!(["cp.async.bulk.tensor.3d", "cp.async.cg.shared.global"].map(|x| boxed.matches(x).count()), [4, 0]);
+    let mixed = staged([Lies::AlongTerms, Lies::Backwards]);
+    let pieces = 2 * 64 * 64 * 2 / 16 / 256;
+    assert_eq!(["cp.async.bulk.tensor.3d", "cp.async.cg.shared.global"].map(|x| mixed.matches(x).count()), [2, pieces]);
+    let text = staged([Lies::Backwards; 2]);
     let count = |what: &str| text.matches(what).count();
     // Of three slots one is being multiplied and one may still be: the third is filled, first ahead of the loop.
     assert_eq!(count("cp.async.cg.shared.global"), 2 * (128 + 64) * 64 * 2 / 16 / 256, "{text}");
@@ -265,7 +276,7 @@ fn gradients_of_attention_multiply_what_lies_in_shared_memory() {
     let products = |program: &Program| {
         let text = ptx(program, "sm_90a");
         let count = |what: &str| text.matches(what).count();
-        assert_eq!([".local", "ld.shared.b16", "mma.sync"].map(count), [0, 0, 0], "{text}");
+        assert_eq!([".local", "ld.shared.b16", "mma.sync", "div.rn"].map(count), [0; 4], "{text}");
         count("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16")
     };
     let mut counts: Vec<usize> = plan.programs.iter().map(products).collect();

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{agrees_on, matrix, run, spec};
+use super::{agrees_on, compile, matrix, run, spec};
 use crate::dtype::DType;
 use crate::graph::{Array, Graph, oracle};
+use crate::llvm::tensor_map::{Stride, TensorMap};
 use crate::op::Pointwise;
 use crate::schedule::attention::tests::{operands, options, planned_with};
 use crate::schedule::implicit::tests::{SQUARE, Sizes, convolution};
@@ -36,11 +37,32 @@ fn factors_that_are_copied_ahead_are_those_of_the_iteration() {
             for terms in [0, 40, 64, 424] {
                 let case = staged_product(extents, (warps, stages), lies, terms);
                 let matrices = nvidia.matrices;
-                let machine = Spec { name: "sm_80".into(), matrices, group: nvidia.group, ..spec(32, warps) };
-                let what = || format!("{extents:?}, {warps} warps, {stages} stages, {lies:?}, {terms} terms");
-                agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{}: {e}\n{}", what(), case.program));
+                for boxes in [false, true] {
+                    let machine =
+                        Spec { name: "sm_80".into(), matrices, group: nvidia.group, boxes, ..spec(32, warps) };
+                    let what = || format!("{extents:?}, {warps} warps, {stages} stages, {lies:?}, {terms} terms");
+                    agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{}: {e}\n{}", what(), case.program));
+                }
             }
         }
+    }
+}
+
+/// An engine takes rows that are evenly apart in ascending order, whatever their distance, and nothing else.
+#[test]
+fn boxes_are_rows_that_are_evenly_apart() {
+    use Lies::{Across, AlongTerms, Backwards};
+    let nvidia = nvidia::spec("sm_90a", 80).unwrap();
+    let machine =
+        Spec { name: "sm_80".into(), matrices: nvidia.matrices, group: nvidia.group, boxes: true, ..spec(32, 4) };
+    for (lies, wanted) in [([AlongTerms; 2], 2), ([Across; 2], 2), ([AlongTerms, Backwards], 1), ([Backwards; 2], 0)] {
+        let program = staged_product([128, 128, 64], (4, 3), lies, 64).program;
+        let maps = |machine: &Spec| compile(&program, machine).unwrap().maps().to_vec();
+        assert_eq!(maps(&machine).len(), wanted, "{lies:?}");
+        assert_eq!(maps(&Spec { boxes: false, ..machine.clone() }), [], "{lies:?}");
+        // Along the terms rows are as far apart as there are terms, across as there are rows or columns: a number.
+        let is_number = |map: &TensorMap| matches!(map.stride, Stride::Constant(128));
+        assert!(maps(&machine).iter().all(|map| is_number(map) == lies.contains(&Across)), "{lies:?}");
     }
 }
 
@@ -62,7 +84,7 @@ fn loops_inside_of_loops_take_their_own_turns() {
 #[test]
 fn products_in_blocks_are_those_of_the_rows() {
     let nvidia = nvidia::spec("sm_80", 80).unwrap();
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, boxes: true, ..nvidia.clone() };
     for machine in [nvidia, together, amd::spec("gfx942").unwrap()] {
         let threads = options().grain;
         let grain = if machine.group > 0 { threads.together() } else { threads };
@@ -102,7 +124,8 @@ fn products_in_blocks_are_those_of_the_rows() {
 /// Convolutions read their windows from the tensor with its channels last, and nobody copies them; steps, gaps and padding.
 #[test]
 fn convolutions_are_products_over_windows_that_are_not_copied() {
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia::spec("sm_80", 80).unwrap() };
+    let together =
+        Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, boxes: true, ..nvidia::spec("sm_80", 80).unwrap() };
     for (channels, step, dilation, bias) in [(16, 1, 1, false), (32, 2, 1, true), (16, 1, 2, false)] {
         let sizes = Sizes {
             batch: 3,
@@ -210,6 +233,7 @@ pub(super) fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<
             name: machine.name.clone(),
             matrices: machine.matrices,
             group: machine.group,
+            boxes: machine.boxes,
             ..spec(machine.lanes, warps)
         };
         let (after, _) = run(&case, &emulated).unwrap();
@@ -260,7 +284,9 @@ fn staged([m, n, k]: [u32; 3], (warps, stages): (u32, u8), lies: [Lies; 2], (ter
                 b.add(start, across)
             }
             false => {
-                let start = b.mul(across, length);
+                let least = b.int(DType::I32, 8);
+                let pitch = b.map(Pointwise::Max, &[length, least]);
+                let start = b.mul(across, pitch);
                 b.add(start, along)
             }
         };
@@ -304,7 +330,7 @@ fn gradients_of_attention_give_what_their_rows_say() {
     use crate::schedule::attention::tests::slopes::{TRAINED, close, launched, slots, training};
     use crate::schedule::attention::tests::{Change, operands, options};
     let nvidia = nvidia::spec("sm_80", 80).unwrap();
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
+    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, boxes: true, ..nvidia.clone() };
     let [ragged, square, wide] = TRAINED;
     let cases = [
         (nvidia, square, Change::Masked),
@@ -319,7 +345,13 @@ fn gradients_of_attention_give_what_their_rows_say() {
         let inputs = operands(&graph);
         let got = launched(&graph, (&inputs, &slots(DType::Bf16)), grain, |case| {
             let lanes = spec(machine.lanes, case.program.warps);
-            let own = Spec { name: machine.name.clone(), matrices: machine.matrices, group: machine.group, ..lanes };
+            let own = Spec {
+                name: machine.name.clone(),
+                matrices: machine.matrices,
+                group: machine.group,
+                boxes: machine.boxes,
+                ..lanes
+            };
             run(case, &own).unwrap().0
         });
         close(sizes, change, &inputs, &got, &format!("{} {sizes:?} {change:?}", machine.name));

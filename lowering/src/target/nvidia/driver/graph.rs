@@ -162,7 +162,7 @@ impl Device {
             return Ok(());
         }
         let shape = node.kernel.shape();
-        let code = with_values(params, status, node.grid, |values| {
+        let code = with_values(shape, params, status, node.grid, |values| {
             let given = sys::CUDA_KERNEL_NODE_PARAMS {
                 func: node.kernel.function(),
                 gridDimX: node.grid[0].div_ceil(shape.programs),
@@ -179,7 +179,7 @@ impl Device {
             };
             // SAFETY: the node is one of this graph's kernels, which takes such parameters; the driver copies them.
             unsafe { sys::cuGraphExecKernelNodeSetParams_v2(exec, node.node, &given) }
-        });
+        })?;
         self.check("cuGraphExecKernelNodeSetParams", code)?;
         node.words.clear();
         node.words.extend_from_slice(params);

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUjit_option as Key, CUresult};
 use smallvec::SmallVec;
 
-use super::{Device, Error, described};
+use super::{Device, Error, check, described};
+use crate::llvm::tensor_map::{STEP, Tensor, TensorMap};
+use crate::target::nvidia::Object;
 
 /// Bytes of shared memory of a block that need no leave.
 const SHARED_AT_ONCE: u32 = 48 << 10;
@@ -30,6 +32,18 @@ pub struct Shape {
     pub threads: u32,
     /// Bytes of dynamic shared memory of a block.
     pub shared: u32,
+    /// Tensor maps that it is given behind all else, and how many it has room for.
+    pub maps: Vec<TensorMap>,
+    /// See [`maps`](Shape::maps).
+    pub room: u32,
+}
+
+impl Shape {
+    /// How an object's kernel is launched.
+    pub fn of(object: &Object) -> Shape {
+        let &Object { programs, threads, shared, room, .. } = object;
+        Shape { symbol: object.symbol.clone(), programs, threads, shared, maps: object.maps.clone(), room }
+    }
 }
 
 /// A kernel that is loaded; its clones are the same one.  It stays loaded as long as the process.
@@ -177,10 +191,10 @@ impl Device {
         }
         let (blocks, none) = (x.div_ceil(shape.programs), ptr::null_mut());
         // SAFETY: as the caller promises; the driver copies the values before it returns.
-        let code = with_values(params, status, grid, |values| unsafe {
+        let code = with_values(shape, params, status, grid, |values| unsafe {
             let (threads, shared) = (shape.threads, shape.shared);
             sys::cuLaunchKernel(kernel.function(), blocks, y, z, threads, 1, 1, shared, stream, values, none)
-        });
+        })?;
         self.check("cuLaunchKernel", code)
     }
 }
@@ -199,16 +213,57 @@ impl Kernel {
 
 /// Calls `f` with what the driver takes a kernel's parameters from: the address of each.
 pub(super) fn with_values<T>(
+    shape: &Shape,
     params: &[u64],
     status: u64,
     [x, y, z]: [u32; 3],
     f: impl FnOnce(*mut *mut c_void) -> T,
-) -> T {
+) -> Result<T, Error> {
     // The driver reads as many bytes of a value as the parameter has: the first four of the grid's numbers.
     let last = [status, u64::from(x), u64::from(y), u64::from(z)];
     let mut values: SmallVec<[*mut c_void; 64]> = SmallVec::new();
     values.extend(params.iter().chain(&last).map(|word| ptr::from_ref(word).cast_mut().cast()));
-    f(values.as_mut_ptr())
+    let maps: Vec<sys::CUtensorMap> =
+        shape.maps.iter().map(|map| encoded(&map.tensor(params))).collect::<Result<_, _>>()?;
+    // What the kernel has no use for holds anything.
+    let unused = sys::CUtensorMap { opaque: [0; 16] };
+    let all = maps.iter().chain(std::iter::repeat(&unused)).take(shape.room as usize);
+    values.extend(all.map(|map| ptr::from_ref(map).cast_mut().cast()));
+    Ok(f(values.as_mut_ptr()))
+}
+
+/// A tensor as the copy engine wants it described: rows in panels of 128 bytes, whose pieces change places.
+fn encoded(tensor: &Tensor) -> Result<sys::CUtensorMap, Error> {
+    let (rank, [width, rows]) = (3, tensor.extents);
+    let kind = match tensor.bytes {
+        1 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        2 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+        _ => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+    };
+    // Pieces: as many as a box's place can tell.
+    let extents = [u64::from(width), u64::from(rows), 1 << 31];
+    let strides = [tensor.stride, u64::from(STEP)];
+    let mut map = sys::CUtensorMap { opaque: [0; 16] };
+    // SAFETY: the map is as aligned as its type says, arrays have as many elements as there are axes (strides one less), all
+    // outlive the call; the address is only written down.
+    let code = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &mut map,
+            kind,
+            rank,
+            ptr::without_provenance_mut(tensor.start as usize),
+            extents.as_ptr(),
+            strides.as_ptr(),
+            [width, rows, 1].as_ptr(),
+            [1; 3].as_ptr(),
+            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    check("cuTensorMapEncodeTiled", code)?;
+    Ok(map)
 }
 
 fn refused(symbol: &str, what: String, log: &Log) -> Error {
