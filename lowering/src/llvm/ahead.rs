@@ -20,7 +20,7 @@ use super::factors::Factor;
 use super::ir::{Any, built};
 use super::lower::Lower;
 use super::ring::{Filled, Ring, Turn};
-use crate::layout::panels::Panels;
+use super::turns::Turns;
 use crate::tile::{Block, Inst, Op, Value};
 
 /// Pieces that a thread copies for an iteration, from which on it pays to keep where each lies in a register of its own.
@@ -56,15 +56,8 @@ pub(super) struct Copies<'c> {
     ring: Ring<'c>,
     /// How many iterations before its own something is copied.
     ahead: u32,
-    /// The two products between which groups of warps take turns.
-    turns: Option<[Value; 2]>,
-}
-
-impl<'c> Copies<'c> {
-    /// Whether groups of warps take turns.
-    pub fn have_turns(&self) -> bool {
-        self.turns.is_some()
-    }
+    /// Whether groups of warps take turns, and when.
+    pub turns: Option<Turns>,
 }
 
 /// Copies that an iteration has yet to start.
@@ -87,14 +80,27 @@ pub(super) struct Laid<'c> {
     due: Option<(Rc<Copies<'c>>, Due<'c>)>,
     /// The slot that is read, and the loop's index.
     read: Option<(Rc<Copies<'c>>, Turn<'c>, Any<'c>)>,
-    /// Operands that stay until the block ends that a loop is in, their bytes, and what was held before them.
-    kept: Vec<(Value, u32, u32)>,
 }
 
 impl<'c> Laid<'c> {
     /// Where an operand's panels begin, if it was copied ahead.
     pub fn at(&self, operand: Value) -> Option<PointerValue<'c>> {
         self.operands.get(&operand).copied()
+    }
+
+    /// Says where an operand's panels begin.
+    pub fn bind(&mut self, operand: Value, at: PointerValue<'c>) {
+        self.operands.insert(operand, at);
+    }
+
+    /// Says that an operand is in scratch memory no more.
+    pub fn unbind(&mut self, operand: Value) {
+        self.operands.remove(&operand);
+    }
+
+    /// The turns of the loop that is being lowered.
+    pub fn turns(&self) -> Option<Turns> {
+        self.read.as_ref()?.0.turns
     }
 
     /// Whether an instruction loads what was copied.
@@ -130,8 +136,8 @@ impl<'c> Lower<'_, 'c> {
     fn start_copies(&mut self, body: Block, (low, high, step): (Any<'c>, Any<'c>, Any<'c>)) -> Option<Rc<Copies<'c>>> {
         let factors = self.factors(body);
         let size = factors.iter().map(|f| f.lie.size()).sum::<u32>();
-        let kept: u32 = self.laid.kept.iter().map(|&(_, bytes, _)| bytes).sum();
-        let slots = u32::from(self.stages).min(Ring::room(self.spec).saturating_sub(kept).checked_div(size)?);
+        let room = Ring::room(self.spec).saturating_sub(self.kept_bytes());
+        let slots = u32::from(self.stages).min(room.checked_div(size)?);
         if slots < 2 {
             return None;
         }
@@ -200,51 +206,6 @@ impl<'c> Lower<'_, 'c> {
         turn.after(ir, copies.ring.slots, 1)
     }
 
-    /// Takes scratch memory for first factors of a loop's products that are known before it, until the block ends that the
-    /// loop is in; gives those that were not there yet.
-    fn reserve(&mut self, body: Block) -> Vec<(Value, Panels, PointerValue<'c>)> {
-        let mut new = Vec::new();
-        for (value, panels) in self.kept(body) {
-            if self.laid.at(value).is_none() {
-                let at = self.emit.scratch(self.ir, panels.size());
-                self.laid.kept.push((value, panels.size(), self.emit.hold()));
-                self.laid.operands.insert(value, at);
-                new.push((value, panels, at));
-            }
-        }
-        new
-    }
-
-    /// Lays factors where memory was taken for them.
-    fn lay_kept(&mut self, kept: &[(Value, Panels, PointerValue<'c>)]) {
-        let Some(thread) = self.thread().filter(|_| !kept.is_empty()) else { return };
-        // Another instruction's elements may still be read there.
-        self.emit.barrier(self.ir);
-        for &(value, panels, at) in kept {
-            let home = self.layouts[value].clone();
-            let mut tile = self.tile(value, &home);
-            tile.layout = tile.layout.transposed(&[1, 0]);
-            self.lay_in_panels_at(thread, &tile, &panels, at);
-        }
-        self.emit.barrier(self.ir);
-    }
-
-    /// How much is kept.
-    pub fn keeps(&self) -> usize {
-        self.laid.kept.len()
-    }
-
-    /// Keeps no more than so much.
-    pub fn keep_only(&mut self, count: usize) {
-        let rest = self.laid.kept.split_off(count);
-        if let Some(&(_, _, held)) = rest.first() {
-            self.emit.let_go(held);
-        }
-        rest.iter().for_each(|(value, ..)| {
-            self.laid.operands.remove(value);
-        });
-    }
-
     /// The sums of a product that has just begun: complete, unless they only fly by.
     pub fn sums_of(&mut self, result: Value, sums: Vec<Any<'c>>) -> Vec<Any<'c>> {
         if !self.laid.is_flying(result) {
@@ -285,37 +246,6 @@ impl<'c> Lower<'_, 'c> {
         let more = ir.icmp(IntPredicate::UGT, left, copies.step);
         let [index, left] = [(I::Add, index), (I::Sub, left)].map(|(op, x)| ir.binary(op, x, copies.step));
         (index, ir.binary(I::And, is, more), left)
-    }
-
-    /// The products of a loop's body where two groups of warps should take turns: two of them, between which there is other
-    /// work.  While one group multiplies, for the second product of an iteration and the first of the next, the other does
-    /// that work (Shah and others: "FlashAttention-3", 2024, section 3.1).
-    fn turns(&self, body: Block) -> Option<[Value; 2]> {
-        let program = self.program;
-        let insts = program.blocks[body].insts.iter().map(|&inst| &program.insts[inst]);
-        let mut products = insts.filter(|data| matches!(data.op, Op::Dot(_))).map(|data| data.results[0]);
-        let (Some(first), Some(second), None) = (products.next(), products.next(), products.next()) else {
-            return None;
-        };
-        let together = |value| self.layouts.product(value).is_some_and(|(_, tiling)| tiling.panels.is_some());
-        let two = self.spec.group > 0 && self.spec.warps == 2 * self.spec.group;
-        (two && together(first) && together(second)).then_some([first, second])
-    }
-
-    /// Takes this group's turn before a product for which there are turns.
-    pub fn take_turn(&self, product: Value) {
-        let copies = self.laid.read.as_ref().map(|(copies, ..)| copies);
-        if copies.is_some_and(|copies| copies.turns.is_some_and(|[_, second]| second == product)) {
-            self.emit.take_turn(self.ir);
-        }
-    }
-
-    /// Passes it behind one.
-    pub fn pass_turn(&self, product: Value) {
-        let copies = self.laid.read.as_ref().map(|(copies, ..)| copies);
-        if copies.is_some_and(|copies| copies.turns.is_some_and(|[first, _]| first == product)) {
-            self.emit.pass_turn(self.ir);
-        }
     }
 
     /// What a body computes to know where factors lie, in order: of one in boxes, scalars.

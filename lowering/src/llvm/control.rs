@@ -51,16 +51,10 @@ impl<'c> Lower<'_, 'c> {
             // Several iterations at once as long as there are so many, so that all their loads can be under way.
             (low, initial) = self.iterate(&counted, low, &initial, times);
         }
-        let turns = copies.as_ref().is_some_and(|copies| copies.have_turns());
-        if turns {
-            self.emit.begin_turns(self.ir);
-            self.emit.take_turn(self.ir);
-        }
+        let turns = copies.as_ref().and_then(|copies| copies.turns);
+        self.begin_turns(turns);
         let (_, last) = self.iterate(&counted, low, &initial, 1);
-        if turns {
-            self.emit.pass_turn(self.ir);
-            self.emit.end_turns(self.ir);
-        }
+        self.end_turns(turns);
         if let Some(copies) = &copies {
             self.end_copies(copies);
         }

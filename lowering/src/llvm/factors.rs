@@ -57,30 +57,6 @@ impl<'c> Lower<'_, 'c> {
         found
     }
 
-    /// First factors of a loop's products of several warps that are known before the loop and read from scratch memory, and
-    /// how they lie there.
-    pub fn kept(&self, body: Block) -> Vec<(Value, Panels)> {
-        let program = self.program;
-        let block = &program.blocks[body];
-        let outside = |value: &Value| {
-            let inside = self.layouts.definition(*value).is_some_and(|inst| block.insts.contains(&inst));
-            !inside && !block.params.contains(value)
-        };
-        let products = block.insts.iter().map(|&inst| &program.insts[inst]).filter(|d| matches!(d.op, Op::Dot(_)));
-        let kept = products.filter(|data| outside(&data.args[0])).filter_map(|data| {
-            let (_, tiling) = self.layouts.product(data.results[0])?;
-            tiling.left.filter(|_| tiling.panels.is_some()).map(|panels| (data.args[0], panels))
-        });
-        let mut all: Vec<(Value, Panels)> = Vec::new();
-        for (value, panels) in kept {
-            // In two ways at once it lies for nobody.
-            if all.iter().all(|other| other.0 != value) {
-                all.push((value, panels));
-            }
-        }
-        all
-    }
-
     /// What a loop's body loads for products of several warps and nothing else, in whole pieces from buffers that nobody
     /// writes to, at places that follow from the index.
     pub fn factors(&self, body: Block) -> Vec<Factor> {

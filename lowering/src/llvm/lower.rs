@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::ahead::Laid;
 use super::emit::Emit;
 use super::ir::{Any, Ir};
+use super::kept::Kept;
 use super::value::{Form, Reg, Tile, form, lane_steps};
 use super::{cast, compare, float, int};
 use crate::analysis::axis::{self, Info};
@@ -31,6 +32,7 @@ pub fn lower_body<'c>(ir: &Ir<'c>, emit: &dyn Emit<'c>, program: &Program, spec:
         again: Vec::new(),
         stages: 1,
         laid: Laid::default(),
+        kept: Vec::new(),
     };
     lower.block(program.body);
 }
@@ -53,12 +55,14 @@ pub(super) struct Lower<'a, 'c> {
     pub stages: u8,
     /// What it has copied to scratch memory ahead.
     pub laid: Laid<'c>,
+    /// What stays there until the block ends that is being lowered.
+    pub kept: Vec<Kept>,
 }
 
 impl<'c> Lower<'_, 'c> {
     /// Lowers the instructions of a block.
     pub fn block(&mut self, block: Block) {
-        let (outer, kept) = (self.again.len(), self.keeps());
+        let (outer, kept) = (self.again.len(), self.kept.len());
         let program = self.program;
         let mut rest = program.blocks[block].insts.as_slice();
         while let Some(&inst) = rest.first() {

@@ -25,6 +25,7 @@ mod exp2;
 mod factors;
 mod float;
 mod int;
+mod kept;
 mod lower;
 mod matrix;
 mod memory;
@@ -37,6 +38,7 @@ mod scratch;
 mod shape;
 mod slope;
 mod threads;
+mod turns;
 mod value;
 
 pub use emit::{Emit, Left, Thread};
