@@ -54,9 +54,8 @@ pub(super) fn multiply<'c>(
         DType::Bf16 => "bf16",
         _ => return None,
     };
-    let word = ir.context.i32_type().into();
     let (given, left) = match a {
-        Left::Registers(a) => (words(ir, matrix, a).into_iter().map(|x| ir.bitcast(x, word)).collect(), None),
+        Left::Registers(a) => (words(ir, matrix, a), None),
         Left::Scratch(base) => {
             let panels = tiling.left.as_ref()?;
             let rows = rows_of_group(ir, tiling, panels, warp);

@@ -52,13 +52,18 @@ pub(super) const GROUP: u32 = 4;
 
 /// `c + a·b`
 pub(super) fn multiply<'c>(ir: &Ir<'c>, matrix: &Matrix, a: &[Any<'c>], b: &[Any<'c>], c: &[Any<'c>]) -> Vec<Any<'c>> {
-    let operands = [a, b].into_iter().flat_map(|xs| words(ir, matrix, xs));
+    // Halves are wanted as vectors.
+    let halves = ir.wide(ir.scalar_type(DType::F16), 2);
+    let operands = [a, b].into_iter().flat_map(|xs| words(ir, matrix, xs)).map(|word| match matrix.operand {
+        DType::F16 => built(ir.builder.build_bit_cast(word, halves, "")),
+        _ => word,
+    });
     let args: Vec<Any<'c>> = operands.chain(c.iter().copied()).collect();
     let sums = ir.intrinsic(matrix.name, &[], &args).into_struct_value();
     (0..c.len() as u32).map(|i| built(ir.builder.build_extract_value(sums, i, ""))).collect()
 }
 
-/// The elements of one lane, 32 bits at a time: halves as a vector, all else as an integer.
+/// The elements of one lane, 32 bits at a time.
 pub(super) fn words<'c>(ir: &Ir<'c>, matrix: &Matrix, xs: &[Any<'c>]) -> Vec<Any<'c>> {
     let word: BasicTypeEnum<'c> = ir.context.i32_type().into();
     let each = 4 / matrix.operand.bytes();
@@ -68,7 +73,7 @@ pub(super) fn words<'c>(ir: &Ir<'c>, matrix: &Matrix, xs: &[Any<'c>]) -> Vec<Any
         }
         let empty = ir.poison(ir.wide(xs[0].get_type(), xs.len() as u32));
         let vector = xs.iter().zip(0..).fold(empty, |vector, (&x, i)| ir.insert(vector, x, i));
-        if matrix.operand == DType::F16 { vector } else { built(ir.builder.build_bit_cast(vector, word, "")) }
+        built(ir.builder.build_bit_cast(vector, word, ""))
     };
     xs.chunks(each).map(pack).collect()
 }

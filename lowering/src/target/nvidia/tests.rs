@@ -228,6 +228,9 @@ fn attention_multiplies_what_it_loaded_in_runs() {
 #[test]
 fn attention_multiplies_what_lies_in_shared_memory() {
     use crate::schedule::attention::tests::{Change, SIZES, attention, options, planned_as};
+    let halves = attention(DType::F16, SIZES[1], Change::Causal);
+    let text = ptx(&planned_as(&halves, options().grain.together()).programs[0], "sm_90a");
+    assert!(text.contains("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"), "{text}");
     let graph = attention(DType::Bf16, SIZES[1], Change::Causal);
     let text = ptx(&planned_as(&graph, options().grain.together()).programs[0], "sm_90a");
     let count = |what: &str| text.matches(what).count();

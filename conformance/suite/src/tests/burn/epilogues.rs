@@ -256,7 +256,7 @@ fn a_bias_in_the_middle_of_a_buffer() {
         let (x, w, all) = (uneven(23, [m, k], dtype), uneven(24, [k, n], dtype), uneven(25, [2 * n], dtype));
         for first in [0, 1, 3, 8, 64] {
             let what = format!("{dtype:?} from {first}");
-            let bias = || all.clone().slice([first..first + n]);
+            let bias = || all.clone().slice(first..first + n);
             let (got, report) =
                 inspect::record(&DEVICE, || (x.clone().matmul(w.clone()) + bias().unsqueeze::<2>()).into_data());
             assert_eq!((report.gemms(), report.tails() + report.epilogues(), report.kernels()), (1, 1, 0), "{what}");
