@@ -6,7 +6,7 @@ mod slopes;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{at_least, is_shaped, product_below, readers, reduced};
+use super::{at_least, constant, is_shaped, product_below, readers, reduced};
 use crate::dtype::DType;
 use crate::graph::{Graph, Node, Op, Reduction, number};
 use crate::op::Pointwise;
@@ -136,7 +136,7 @@ impl Spelled {
 /// `x` of `max(x, constant)`, which may be a choice between the two, and the constant.
 fn clamped(graph: &Graph, node: Node) -> (Option<u64>, Node) {
     if let Some((x, below, least)) = chosen(graph, node)
-        && binary(graph, below, Pointwise::Lt).is_some_and(|(a, b)| a == x && bits(graph, b) == Some(least))
+        && binary(graph, below, Pointwise::Lt).is_some_and(|(a, b)| a == x && constant(graph, b) == Some(least))
     {
         return (Some(least), x);
     }
@@ -148,14 +148,10 @@ fn clamped(graph: &Graph, node: Node) -> (Option<u64>, Node) {
 fn chosen(graph: &Graph, node: Node) -> Option<(Node, Node, u64)> {
     let data = &graph.nodes[node];
     let Op::Map(Pointwise::Select) = data.op else { return None };
-    Some((data.args[2], data.args[0], bits(graph, data.args[1])?))
-}
-
-fn bits(graph: &Graph, node: Node) -> Option<u64> {
-    super::constant(graph, node)
+    Some((data.args[2], data.args[0], constant(graph, data.args[1])?))
 }
 
 /// Whether a node is this number everywhere.
 pub(super) fn is_number(graph: &Graph, node: Node, wanted: f64) -> bool {
-    bits(graph, node).is_some_and(|bits| number::to_f64(graph.dtype(node), bits) == wanted)
+    constant(graph, node).is_some_and(|bits| number::to_f64(graph.dtype(node), bits) == wanted)
 }

@@ -41,6 +41,9 @@ impl fmt::Debug for Object {
     }
 }
 
+/// Bytes by which what is copied ahead is cut at least where it does not fit.
+const LEAST: u32 = 16 << 10;
+
 /// Compiles tile programs for one kind of GPU.
 pub struct Compiler {
     spec: Spec,
@@ -69,14 +72,25 @@ impl Compiler {
         let spec = &self.spec.running(program);
         let context = Context::create();
         initialise();
-        let (ir, machine, symbol) = module::begin(&context, program, spec)?;
-        let gpu = Nvidia::begin(&ir, program, spec, &symbol);
-        lower_body(&ir, &gpu, program, spec);
-        let Ended { programs, shared, maps, room } = gpu.end(&ir);
-        if shared > spec.shared_bytes {
-            let (program, machine) = (program.name.clone(), spec.name.clone());
-            return Err(Error::Shared { program, machine, wanted: shared, got: spec.shared_bytes });
-        }
+        let mut got = spec.clone();
+        let (ir, machine, symbol, ended) = loop {
+            let (ir, machine, symbol) = module::begin(&context, program, spec)?;
+            let gpu = Nvidia::begin(&ir, program, spec, &symbol);
+            lower_body(&ir, &gpu, program, &got);
+            let ended = gpu.end(&ir);
+            let wanted = ended.shared;
+            if wanted <= spec.shared_bytes {
+                break (ir, machine, symbol, ended);
+            }
+            // What is copied ahead takes what there is: the less, the more others want, which is known only now.
+            let over = wanted - spec.shared_bytes;
+            let Some(left) = got.shared_bytes.checked_sub(over.max(LEAST)) else {
+                let (program, machine) = (program.name.clone(), spec.name.clone());
+                return Err(Error::Shared { program, machine, wanted, got: spec.shared_bytes });
+            };
+            got.shared_bytes = left;
+        };
+        let Ended { programs, shared, maps, room } = ended;
         module::optimise(&ir, &machine, PASSES, program, see)?;
         let ptx = module::assembly(&ir, &machine, program)?;
         see("asm", &|| ptx.clone());

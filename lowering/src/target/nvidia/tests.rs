@@ -246,6 +246,20 @@ fn attention_multiplies_what_lies_in_shared_memory() {
     assert_eq!(["div.rn", "rcp.rn", "sqrt.rn", "call"].map(count), [0; 4], "{text}");
 }
 
+/// What an attention copies ahead leaves room for what else it keeps in shared memory: a mask that is turned there.
+#[test]
+fn attention_fits_the_shared_memory() {
+    use crate::schedule::attention::tests::{CHANGES, Sizes, attention, options, planned_as};
+    for (change, dtype) in CHANGES.into_iter().flat_map(|change| [(change, DType::F16), (change, DType::Bf16)]) {
+        for (keys, width) in [(70, 128), (300, 128), (70, 64), (70, 256)] {
+            let sizes = Sizes { batch: 2, queries: 70, keys, width, values: width };
+            let graph = attention(dtype, sizes, change);
+            let text = ptx(&planned_as(&graph, options().grain.together()).programs[0], "sm_90a");
+            assert!(text.contains("wgmma") && !text.contains(".local"), "{sizes:?} {change:?}: {text}");
+        }
+    }
+}
+
 /// Both factors of a product in a loop with stages are copied ahead, and read where they lie.
 #[test]
 fn products_in_stages_copy_both_factors_ahead() {

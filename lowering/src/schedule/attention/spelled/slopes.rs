@@ -12,7 +12,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Spelled, bits, chosen, is_number};
+use super::super::constant;
+use super::{Spelled, chosen, is_number};
 use crate::graph::{Graph, Index, Movement, Node, Op, Reduction, Update};
 use crate::op::Pointwise as P;
 use crate::schedule::attention::reduced;
@@ -199,7 +200,7 @@ impl Matcher<'_> {
 
 /// Whether 0 is chosen where the condition holds.
 fn is_number_of(graph: &Graph, node: Node) -> bool {
-    bits(graph, graph.nodes[node].args[1]) == Some(0)
+    constant(graph, graph.nodes[node].args[1]) == Some(0)
 }
 
 /// Whether `node` is made of `ends` by pointwise rows and what else they read.
