@@ -79,7 +79,7 @@ extern "C" fn copy(meeting: *const Meeting, map: u32, x: u32, y: u32, z: u32, to
     for (row, number) in (0..rows).flat_map(|row| (0..width * bytes).map(move |number| (row, number))) {
         let (across, down) = (x * bytes + number, y + row);
         let (piece, inside) = (number / STEP, number % STEP);
-        let place = row * width * bytes + (piece ^ row % pieces) * STEP + inside;
+        let place = row * width * bytes + (piece ^ (row % pieces)) * STEP + inside;
         let before = u64::from(across) + u64::from(down) * stride + u64::from(z) * u64::from(STEP);
         // SAFETY: the kernel asks for boxes of its buffers alone, and has room for them where it wants them.
         unsafe {
