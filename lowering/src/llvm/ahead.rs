@@ -142,12 +142,12 @@ impl<'c> Lower<'_, 'c> {
             return None;
         }
         let flying = if slots > 2 { self.flying(body, &factors) } else { Vec::new() };
+        // A group that is ahead of the other has to wait for no slot that this one still reads.
+        let turns = self.turns(body).filter(|_| slots > 2 && flying.is_empty());
         let groups = self.spec.warps > self.spec.group;
         let ahead = if slots > 2 && (groups || !flying.is_empty()) { slots - 2 } else { slots - 1 };
         self.laid.flying.extend(flying);
         self.laid.done.extend(factors.iter().flat_map(|f| f.way.iter().copied()));
-        // A group that is ahead of the other has to wait for no slot that this one still reads.
-        let turns = self.turns(body).filter(|_| slots > 2);
         let index = self.program.blocks[body].params[0];
         let boxes: Vec<Option<Boxes>> = factors.iter().map(|factor| self.boxes(factor)).collect();
         let places = self.places(body, factors.iter().zip(&boxes).map(|(factor, boxes)| (factor, boxes.is_some())));

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::factors::Factor;
 use super::ir::Any;
 use super::lower::Lower;
-use super::tensor_map::{STEP, Stride, TensorMap};
+use super::tensor_map::{MOST, STEP, Stride, TensorMap};
 use crate::dtype::DType;
 use crate::op::Pointwise;
 use crate::tile::{Op, Value};
@@ -66,6 +66,13 @@ impl<'c> Lower<'_, 'c> {
         let Op::Load(buffer) = data.op else { return None };
         let (offsets, bytes) = (data.args[0], self.ty(data.results[0]).dtype.bytes() as u32);
         let (along, panels) = (factor.along?, factor.lie.panels());
+        // Nothing but scalars is computed for it.
+        let is_scalar = |value: &Value| self.ty(*value).is_scalar();
+        let insts = factor.places.iter().map(|&inst| &self.program.insts[inst]);
+        let mut scalars = insts.filter(|data| data.results.iter().all(is_scalar));
+        if !scalars.all(|data| data.args.iter().all(is_scalar)) {
+            return None;
+        }
         let across = 1 - along;
         let whole = self.infos[offsets].axes[along].contiguity == self.ty(offsets).shape[along];
         if self.ty(offsets).dtype != DType::I32 || !whole || !self.has_corner(offsets) {
@@ -77,6 +84,9 @@ impl<'c> Lower<'_, 'c> {
             self.limits(mask, &[Some(0), Some(1)], &mut limits)?;
         }
         let (rows, width) = (panels.rows, panels.width);
+        if rows > MOST {
+            return None;
+        }
         let map = self.emit.tensor_map(&TensorMap { buffer, bytes, stride, rows, width })?;
         let count = self.ty(offsets).shape[along] / width;
         Some(Boxes { map, bytes, stride, along, rows, width, count, offsets, limits })

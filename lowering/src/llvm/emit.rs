@@ -194,6 +194,11 @@ pub trait Emit<'c> {
     /// Passes a gate where `passes` (an i1, the same throughout the warp) holds, once for the whole warp.
     fn pass_as_warp(&self, _ir: &Ir<'c>, _gate: PointerValue<'c>, _passes: Any<'c>) {}
 
+    /// Whether two groups of warps can take turns.  While it is a group's turn, nobody may wait for all threads.
+    fn has_turns(&self) -> bool {
+        false
+    }
+
     /// Waits until it is the turn of this group of warps, of two, which is the first one's at first.
     fn take_turn(&self, _ir: &Ir<'c>) {}
 

@@ -94,6 +94,9 @@ fn doubles(signed: bool) -> (I, I) {
     if signed { (I::SIToFP, I::FPToSI) } else { (I::UIToFP, I::FPToUI) }
 }
 
+/// The name of inverses that whole numbers are multiplied with, a unit in the last place of which does not matter.
+pub(crate) const INVERSE: &str = "inverse";
+
 /// A vector by a scalar: one reciprocal, and a multiplication per element.  `None` where this would not be exact, or
 /// LLVM has a better way.
 ///
@@ -109,7 +112,9 @@ pub(super) fn divide_by_scalar<'c>(ir: &Ir<'c>, dtype: DType, x: Any<'c>, y: Any
     let double = ir.context.f64_type().into();
     let (there, back) = doubles(signed);
     let divisor = ir.convert(there, safe, double);
-    let reciprocal = ir.splat(ir.binary(I::FDiv, ir.float_like(divisor, 1.0), divisor), width);
+    let inverse = ir.binary(I::FDiv, ir.float_like(divisor, 1.0), divisor);
+    inverse.set_name(INVERSE);
+    let reciprocal = ir.splat(inverse, width);
     let number = ir.convert(there, x, double);
     let half = ir.float_like(number, 0.5);
     let half = if signed { ir.intrinsic("llvm.copysign", &[half.get_type()], &[half, number]) } else { half };

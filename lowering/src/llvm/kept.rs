@@ -4,6 +4,7 @@
 use inkwell::values::PointerValue;
 
 use super::lower::Lower;
+use super::ring::Ring;
 use crate::layout::panels::Panels;
 use crate::tile::{Block, Op, Value};
 
@@ -21,7 +22,8 @@ impl<'c> Lower<'_, 'c> {
     pub fn reserve(&mut self, body: Block) -> Vec<(Value, Panels, PointerValue<'c>)> {
         let mut new = Vec::new();
         for (value, panels) in self.first_factors(body) {
-            if self.laid.at(value).is_none() {
+            let fits = self.kept_bytes() + panels.size() <= Ring::room(self.spec);
+            if fits && self.laid.at(value).is_none() {
                 let at = self.emit.scratch(self.ir, panels.size());
                 self.laid.bind(value, at);
                 self.kept.push(Kept { value, bytes: panels.size(), held: self.emit.hold() });

@@ -42,5 +42,6 @@ mod turns;
 mod value;
 
 pub use emit::{Emit, Left, Thread};
+pub(crate) use int::INVERSE;
 pub use ir::Ir;
 pub use lower::lower_body;

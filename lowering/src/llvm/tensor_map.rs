@@ -11,6 +11,9 @@ use crate::tile::{Inst, Op, Param, Program};
 /// Bytes of the steps between which a box may begin.
 pub const STEP: u32 = 16;
 
+/// Rows that a box has at most.
+pub const MOST: u32 = 256;
+
 /// Distance of the rows of a buffer, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stride {

@@ -22,7 +22,7 @@ impl Lower<'_, '_> {
             return None;
         };
         let together = |value| self.layouts.product(value).is_some_and(|(_, tiling)| tiling.panels.is_some());
-        let two = self.spec.group > 0 && self.spec.warps == 2 * self.spec.group;
+        let two = self.emit.has_turns() && self.spec.warps == 2 * self.spec.group;
         (two && together(first) && together(second)).then_some(Turns { first, second })
     }
 

@@ -53,7 +53,10 @@ pub fn form(graph: &Graph, body: &Body, (product, from): (Node, DType)) -> Optio
         _ if is_product(sum) => None,
         Some((other, _)) => match expr(converted(other)) {
             Expr::Load { node, at, checks }
-                if checks.is_empty() && graph.dtype(*node) == dtype && is_column(body, at, columns) =>
+                if *node != product
+                    && checks.is_empty()
+                    && graph.dtype(*node) == dtype
+                    && is_column(body, at, columns) =>
             {
                 Some((*node, at.constant))
             }
@@ -65,12 +68,14 @@ pub fn form(graph: &Graph, body: &Body, (product, from): (Node, DType)) -> Optio
     (form.bias.is_some() || form.relu).then_some(form)
 }
 
-/// Whether an index is that of the column, from its constant on.
+/// Whether an index is that of the column, from its constant on.  No axis may run from one row into the next.
 fn is_column(body: &Body, at: &Affine, columns: u64) -> bool {
     let extents: Vec<u64> = body.domain.axes.iter().map(|a| a.extent).collect();
     let strides = Layout::contiguous(&extents).strides;
     let column = |stride: i64| if (stride as u64) < columns { stride } else { 0 };
+    let ends = |(&stride, &n): (&i64, &u64)| stride as u64 >= columns || stride as u64 * n <= columns;
     at.denominator == 1
+        && strides.iter().zip(&extents).all(ends)
         && at.terms.iter().all(|t| (t.0 as usize) < extents.len())
         && strides.iter().enumerate().all(|(axis, &stride)| at.coefficient(axis as Axis) == column(stride))
 }
@@ -192,6 +197,9 @@ mod tests {
             "  n6: f32[9, 20] = add n4, n5\n  n7: f32[9, 1] = reduce max [1] n6\n  outputs n7",
             "  n6: f32[9, 20] = add n4, n5\n  outputs n6, n4",
             "  n6: f32[4, 20] = slice [0:4:1, 0:20:1] n4\n  n7: f32[4, 20] = slice [0:4:1, 0:20:1] n5\n  n8: f32[4, 20] = add n6, n7\n  outputs n8",
+            // As many as the product has, in one row; the product itself.
+            "  n6: f32[180] = reshape n4\n  n7: f32[180] = reshape n3\n  n8: f32[180] = add n6, n7\n  outputs n8",
+            "  n6: f32[180] = reshape n4\n  n7: f32[180] = add n6, n6\n  outputs n7",
         ] {
             assert_eq!(told(&format!("{bias}{rows}"), ONE), None, "{rows}");
         }

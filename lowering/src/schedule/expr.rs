@@ -185,13 +185,8 @@ impl Exprs {
     pub fn followed(&self, at: &Affine) -> u128 {
         at.terms.iter().fold(0, |set, &(axis, _)| match axis < FIRST_GATHER {
             true => set | 1 << axis,
-            false => set | self.depends(self.gathers[(axis - FIRST_GATHER) as usize].index),
+            false => set | self.varied(self.gathers[(axis - FIRST_GATHER) as usize].index),
         })
-    }
-
-    fn depends(&self, ex: Ex) -> u128 {
-        let places = self.needed([ex]).into_iter().filter_map(|ex| self.list[ex].expr.indices().0);
-        places.fold(0, |set, at| set | self.followed(at))
     }
 
     /// Axes, as a set of bits, along which an expression may differ.

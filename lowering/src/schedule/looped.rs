@@ -174,7 +174,7 @@ fn finished(
 ) -> Result<Vec<Store>, Stop> {
     let graph = tracer.graph;
     let data = &graph.nodes[product];
-    let Some(order) = order(body, product) else { return Err(Stop::Barrier(product)) };
+    let Some(order) = order(body, product, graph.nodes[product].len()) else { return Err(Stop::Barrier(product)) };
     // The tail's axes in the order in which the product's elements lie, and what each is at the product's point.
     let extents: SmallVec<[u64; 8]> = order.iter().map(|&axis| body.domain.axes[axis as usize].extent).collect();
     let split = |error| match error {
@@ -200,9 +200,9 @@ fn finished(
     Ok(stores)
 }
 
-/// The axes of a pointwise kernel, without those of extent 1, in the order in which the elements of `product` lie: each
-/// point reads one element, all points all of them, and neighbours are neighbours.
-pub fn order(body: &Body, product: Node) -> Option<SmallVec<[Axis; 8]>> {
+/// The axes of a pointwise kernel, without those of extent 1, in the order in which the `len` elements of `product` lie:
+/// each point reads one element, all points all of them, and neighbours are neighbours.
+pub fn order(body: &Body, product: Node, len: u64) -> Option<SmallVec<[Axis; 8]>> {
     let mut reads = body.exprs.list.values().filter_map(|data| match &data.expr {
         Expr::Load { node, at, checks } if *node == product => Some((at, checks)),
         _ => None,
@@ -218,6 +218,6 @@ pub fn order(body: &Body, product: Node) -> Option<SmallVec<[Axis; 8]>> {
         .try_fold(1, |stride: i64, &axis| (at.coefficient(axis) == stride).then_some(stride * extent(axis) as i64));
     let is_plain = at.constant == 0 && at.denominator == 1 && at.terms.iter().all(|t| t.0 < FIRST_GATHER);
     let alike = reads.all(|(other, checks)| other == at && checks.is_empty());
-    let whole = dense == Some(body.domain.axes.iter().map(|a| a.extent as i64).product());
+    let whole = dense == Some(len as i64);
     (is_plain && alike && whole && order.last().copied() == innermost).then_some(order)
 }

@@ -25,6 +25,9 @@ use crate::tile::{Precision, Value};
 /// Blocks below each other before the next column of blocks.
 const DOWN: i64 = 16;
 
+/// Most products of a batch: programs along the second axis of a grid.
+const MEMBERS: u64 = 65535;
+
 /// How a product is computed in blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -42,6 +45,9 @@ pub(super) fn plan(graph: &Graph, node: Node, looped: &Looped, factors: [Ex; 2],
     let [a, b] = factors.map(|ex| narrow(exprs, ex));
     let dtype = exprs.list[a?].dtype;
     if exprs.list[b?].dtype != dtype || graph.dtype(node).compute() != DType::F32 {
+        return None;
+    }
+    if batch.iter().product::<u64>() > MEMBERS {
         return None;
     }
     let cut =
@@ -193,9 +199,10 @@ fn factor(
     let inside = end.map(|end| e.op(Pointwise::Lt, at, end));
     point.walked_mask = inside;
     let x = e.value(ex, point);
-    // What is loaded is 0 where nothing is.
+    // What is loaded is 0 where nothing is, unless it is loaded once for all terms.
     let x = match (&e.exprs.list[ex].expr, inside) {
-        (Expr::Load { .. }, _) | (_, None) => x,
+        (_, None) => x,
+        (Expr::Load { .. }, _) if e.varies_walked(ex) => x,
         (_, Some(inside)) => {
             let zero = e.b.constant(plan.dtype, 0);
             e.b.map(Pointwise::Select, &[inside, x, zero])

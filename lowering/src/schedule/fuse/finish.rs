@@ -117,7 +117,7 @@ fn asked(graph: &Graph, node: Node, (body, roots): (&Body, &[Node]), is_wanted: 
 mod tests {
     use super::*;
     use crate::DType;
-    use crate::graph::{Op, Reduction};
+    use crate::graph::{Op, Reduction, SliceDim};
     use crate::op::Pointwise as P;
     use crate::schedule::fuse::Reason;
     use crate::schedule::plan::{InputData, Layout, Step};
@@ -191,6 +191,28 @@ mod tests {
         assert_eq!(steps(&layer([8192, 768, 768], DType::Bf16, 1), &options(Some(1))), ["contract add add"]);
         // A bias alone is an epilogue of its own.
         assert_eq!(steps(&layer([8192, 768, 2304], DType::Bf16, 0), &options(Some(1))), by_library);
+    }
+
+    /// What reads a part of a product leaves the rest to nobody; more products than a grid has programs are no blocks.
+    #[test]
+    fn tails_of_a_part_and_long_batches_stay_apart() {
+        let mut g = Graph::new();
+        let (x, w) = (g.input(DType::Bf16, &[8192, 768]), g.input(DType::Bf16, &[768, 768]));
+        let y = g.contract(x, w);
+        let whole = |len| SliceDim { start: 0, len, step: 1 };
+        let part = g.slice(y, &[whole(4096), whole(768)]);
+        let other = g.input(DType::Bf16, &[4096, 768]);
+        let sum = g.map(P::Add, &[part, other]);
+        g.outputs.push(sum);
+        assert_eq!(steps(&g, &options(Some(1))), ["gemm", "add"]);
+        assert_eq!(steps(&g, &options(Some(u64::MAX))), ["contract", "add"]);
+
+        let mut g = Graph::new();
+        let [x, y, z] = [0; 3].map(|_| g.input(DType::Bf16, &[65_536, 64, 64]));
+        let product = g.contract(x, y);
+        let sum = g.map(P::Add, &[product, z]);
+        g.outputs.push(sum);
+        assert_eq!(steps(&g, &options(Some(1))), ["gemm", "add"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValue, FunctionValue, InstructionOpcode as I, InstructionValue};
 
+use crate::llvm::INVERSE;
 use crate::llvm::ir::{Any, Ir};
 
 /// Bits of an f32: all but its sign, infinity, 1.
@@ -31,7 +32,7 @@ pub(super) fn leave_out<'c>(ir: &Ir<'c>, function: FunctionValue<'c>) {
             ir.builder.position_before(&inst);
             let quotient = match inst.get_type() == ir.context.f32_type().into() {
                 true => divided(ir, x, y, &rough),
-                false if is_inverse(ir, x, y) => inverse(ir, y, &rough),
+                false if is_inverse(&inst) => inverse(ir, y, &rough),
                 false => continue,
             };
             if let Some(other) = quotient.as_instruction_value() {
@@ -42,10 +43,9 @@ pub(super) fn leave_out<'c>(ir: &Ir<'c>, function: FunctionValue<'c>) {
     }
 }
 
-/// Whether a quotient is the inverse of a whole number.
-fn is_inverse<'c>(ir: &Ir<'c>, x: Any<'c>, y: Any<'c>) -> bool {
-    let is_whole = |inst: InstructionValue<'c>| matches!(inst.get_opcode(), I::SIToFP | I::UIToFP);
-    x == ir.float_like(x, 1.0) && y.as_instruction_value().is_some_and(is_whole)
+/// Whether a quotient is an inverse that only whole numbers are multiplied with.
+fn is_inverse(inst: &InstructionValue<'_>) -> bool {
+    inst.get_name().is_some_and(|name| name.to_bytes().starts_with(INVERSE.as_bytes()))
 }
 
 /// The inverse of an f64 far from the ends of the range, to a unit in the last place, by one that is good for twenty bits.

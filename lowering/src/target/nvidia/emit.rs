@@ -53,6 +53,17 @@ pub(super) struct Nvidia<'c> {
     function: FunctionValue<'c>,
     /// Whether warps multiply together anywhere.
     together: Cell<bool>,
+    turns: Turns,
+}
+
+/// Turns of two groups of warps.
+struct Turns {
+    /// Whether there may be any.
+    may: bool,
+    /// Whether it is somebody's, at the builder's position.
+    taken: Cell<bool>,
+    /// Whether all threads wait for each other in one: then the other group waits for its turn for ever.
+    tangled: Cell<bool>,
 }
 
 /// How a kernel is to be launched.
@@ -64,11 +75,13 @@ pub(super) struct Ended {
     /// The tensor maps that it is given, and how many it has room for.
     pub maps: Vec<TensorMap>,
     pub room: u32,
+    /// Whether it has to be emitted without turns.
+    pub tangled: bool,
 }
 
 impl<'c> Nvidia<'c> {
-    /// Emits what comes before the body and leaves the builder there.
-    pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str) -> Nvidia<'c> {
+    /// Emits what comes before the body and leaves the builder there; with turns of groups of warps, if there may be any.
+    pub fn begin(ir: &Ir<'c>, program: &Program, spec: &Spec, symbol: &str, turns: bool) -> Nvidia<'c> {
         let c = ir.context;
         let room = if spec.boxes { tensor_map::most(program) } else { 0 };
         let function = arguments::declare(ir, program, symbol, room);
@@ -118,6 +131,7 @@ impl<'c> Nvidia<'c> {
             has_gates: spec.group > 0,
             function,
             together: Cell::new(false),
+            turns: Turns { may: turns && spec.group > 0, taken: Cell::new(false), tangled: Cell::new(false) },
         }
     }
 
@@ -131,7 +145,8 @@ impl<'c> Nvidia<'c> {
         }
         let (_, piece) = self.scratch.end(ir);
         let (room, maps) = (self.maps.0.len() as u32, self.maps.1.into_inner());
-        Ended { programs: self.programs, shared: piece * self.programs, maps, room }
+        let tangled = self.turns.tangled.get();
+        Ended { programs: self.programs, shared: piece * self.programs, maps, room, tangled }
     }
 }
 
@@ -337,11 +352,17 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         copies::pass(ir, ir.binary(I::And, first, passes), gate);
     }
 
+    fn has_turns(&self) -> bool {
+        self.turns.may
+    }
+
     fn take_turn(&self, ir: &Ir<'c>) {
+        self.turns.taken.set(true);
         turns::take(ir, self.thread.warp);
     }
 
     fn pass_turn(&self, ir: &Ir<'c>) {
+        self.turns.taken.set(false);
         turns::pass(ir, self.thread.warp);
     }
 
@@ -362,6 +383,9 @@ impl<'c> Emit<'c> for Nvidia<'c> {
     }
 
     fn barrier(&self, ir: &Ir<'c>) {
+        if self.turns.taken.get() {
+            self.turns.tangled.set(true);
+        }
         match self.warps {
             1 => ir.call("llvm.nvvm.bar.warp.sync", &[], &[ir.i32(u32::MAX)]),
             _ => ir.call("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[ir.i32(0)]),

@@ -72,12 +72,16 @@ impl Compiler {
         let spec = &self.spec.running(program);
         let context = Context::create();
         initialise();
-        let mut got = spec.clone();
+        let (mut got, mut turns) = (spec.clone(), true);
         let (ir, machine, symbol, ended) = loop {
             let (ir, machine, symbol) = module::begin(&context, program, spec)?;
-            let gpu = Nvidia::begin(&ir, program, spec, &symbol);
+            let gpu = Nvidia::begin(&ir, program, spec, &symbol, turns);
             lower_body(&ir, &gpu, program, &got);
             let ended = gpu.end(&ir);
+            if ended.tangled {
+                turns = false;
+                continue;
+            }
             let wanted = ended.shared;
             if wanted <= spec.shared_bytes {
                 break (ir, machine, symbol, ended);
@@ -90,7 +94,7 @@ impl Compiler {
             };
             got.shared_bytes = left;
         };
-        let Ended { programs, shared, maps, room } = ended;
+        let Ended { programs, shared, maps, room, .. } = ended;
         module::optimise(&ir, &machine, PASSES, program, see)?;
         let ptx = module::assembly(&ir, &machine, program)?;
         see("asm", &|| ptx.clone());

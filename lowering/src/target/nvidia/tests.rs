@@ -260,6 +260,20 @@ fn attention_fits_the_shared_memory() {
     }
 }
 
+/// Two groups of warps take turns, unless all threads have to meet while it is one's turn: for keys whose rows are filled
+/// up, so that every thread writes a part of them.
+#[test]
+fn groups_take_turns_where_nobody_waits_for_both() {
+    use crate::schedule::attention::tests::{Change, Sizes, attention, options, planned_as};
+    for (width, wanted) in [(128, true), (96, false)] {
+        let sizes = Sizes { batch: 2, queries: 256, keys: 512, width, values: 128 };
+        let graph = attention(DType::Bf16, sizes, Change::Nothing);
+        let text = ptx(&planned_as(&graph, options().grain.together()).programs[0], "sm_90a");
+        assert!(text.contains("wgmma"), "{text}");
+        assert_eq!(["bar.arrive", "bar.sync %r"].map(|what| text.contains(what)), [wanted; 2], "{width}: {text}");
+    }
+}
+
 /// Both factors of a product in a loop with stages are copied ahead, and read where they lie.
 #[test]
 fn products_in_stages_copy_both_factors_ahead() {

@@ -93,6 +93,7 @@ fn products_in_blocks_are_those_of_the_rows() {
             ([2, 64, 272, 64], [true, false]),
             ([1, 136, 96, 200], [false, true]),
             ([3, 72, 40, 33], [true, true]),
+            ([1, 128, 72, 1], [false, false]),
         ] {
             let mut g = Graph::new();
             let mut factor = |dims: [u64; 3], turned: bool| {
