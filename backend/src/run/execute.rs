@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use kiln_lowering::schedule::{Arg, Buf, Gemm, Plan, Sort, Step, Tail};
 
-use super::engine::{At, Checked, Engine, Launch, Memory, Ticket};
+use super::engine::{Checked, Engine, Launch, Memory, Ticket, places};
 use super::explain;
 use super::fate::{touched, written};
 use super::gather::{self, Asked, Gather};
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
         kernel: &Kernel,
         (grid, args, checks): ([u32; 3], &[Arg], &[String]),
     ) -> Result<(), String> {
-        let at = self.places(gemm)?;
+        let at = places(gemm, |buf| self.address(buf))?;
         self.gather.words.clear();
         self.bind(args)?;
         self.machine.counters.gemms.fetch_add(1, Relaxed);
@@ -319,14 +319,8 @@ impl<'a> Run<'a> {
         data.len as usize * data.dtype.bytes()
     }
 
-    /// Where a product's operands and its result are.
-    fn places(&mut self, gemm: &Gemm) -> Result<At, String> {
-        let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| self.address(m.buffer));
-        Ok(([a?, b?, c?], gemm.bias().map(|(buf, _)| self.address(buf)).transpose()?))
-    }
-
     fn gemm(&mut self, step: usize, gemm: &'a Gemm) -> Result<(), String> {
-        let at = self.places(gemm)?;
+        let at = places(gemm, |buf| self.address(buf))?;
         self.machine.counters.gemms.fetch_add(1, Relaxed);
         self.ask(step, Asked::Product { gemm, at }, &[])
     }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use kiln_lowering::schedule::{Arg, Buf, Gemm, Sort, Step};
+use kiln_lowering::schedule::{Arg, Gemm, Sort, Step};
 
 use super::capture::Kept;
-use super::engine::{At, Checked, Engine, Launch, Memory, Ticket};
+use super::engine::{At, Checked, Engine, Launch, Memory, Ticket, places};
 use super::execute::{Broken, meaning};
 use super::failure::Failure;
 use super::fate::Fate;
@@ -258,9 +258,7 @@ impl Kept {
     }
 
     fn places(&self, gemm: &Gemm) -> Result<At, String> {
-        let address = |buf: Buf| self.memory(buf.as_u32()).map(|m| m.address().expose_provenance() as u64);
-        let [a, b, c] = [&gemm.a, &gemm.b, &gemm.c].map(|m| address(m.buffer));
-        Ok(([a?, b?, c?], gemm.bias().map(|(buf, _)| address(buf)).transpose()?))
+        places(gemm, |buf| self.memory(buf.as_u32()).map(|m| m.address().expose_provenance() as u64))
     }
 
     /// The launch that finishes a product, if that is step `number`.

@@ -43,6 +43,12 @@ enum Way<'c> {
     Computed,
 }
 
+impl Way<'_> {
+    fn is_boxes(&self) -> bool {
+        matches!(self, Way::Boxes(_))
+    }
+}
+
 /// The copies of a loop that is being lowered.
 pub(super) struct Copies<'c> {
     factors: Vec<(Factor, Way<'c>)>,
@@ -57,7 +63,7 @@ pub(super) struct Copies<'c> {
     /// How many iterations before its own something is copied.
     ahead: u32,
     /// Whether groups of warps take turns, and when.
-    pub turns: Option<Turns>,
+    turns: Option<Turns>,
 }
 
 /// Copies that an iteration has yet to start.
@@ -130,6 +136,7 @@ impl<'c> Lower<'_, 'c> {
         let copies = self.start_copies(body, (low, high, step));
         // What was loaded ahead of the loop arrives while the first copies are under way.
         self.lay_kept(&kept);
+        self.begin_turns(copies.as_ref().and_then(|copies| copies.turns));
         copies
     }
 
@@ -149,24 +156,21 @@ impl<'c> Lower<'_, 'c> {
         self.laid.flying.extend(flying);
         self.laid.done.extend(factors.iter().flat_map(|f| f.way.iter().copied()));
         let index = self.program.blocks[body].params[0];
-        let boxes: Vec<Option<Boxes>> = factors.iter().map(|factor| self.boxes(factor)).collect();
-        let places = self.places(body, factors.iter().zip(&boxes).map(|(factor, boxes)| (factor, boxes.is_some())));
-        let filled = Filled {
-            bytes: factors.iter().zip(&boxes).filter(|(_, b)| b.is_some()).map(|(f, _)| f.lie.size()).sum(),
-            by_threads: boxes.iter().any(Option::is_none),
-        };
+        let way = |factor: &Factor| self.boxes(factor).map_or(Way::Computed, Way::Boxes);
+        let ways: Vec<Way<'c>> = factors.iter().map(way).collect();
+        let mut factors: Vec<(Factor, Way<'c>)> = factors.into_iter().zip(ways).collect();
+        let places = self.places(body, &factors);
+        let (boxed, others): (Vec<_>, Vec<_>) = factors.iter().partition(|(_, way)| way.is_boxes());
+        let filled = Filled { bytes: boxed.iter().map(|(f, _)| f.lie.size()).sum(), by_threads: !others.is_empty() };
+        let pieces: usize = others.iter().map(|(f, _)| f.lie.pieces().count()).sum();
         let ring = self.open_ring((slots, size), filled);
-        let pieces = |factor: &Factor| factor.lie.pieces().count();
-        let all: usize = factors.iter().zip(&boxes).filter(|(_, b)| b.is_none()).map(|(f, _)| pieces(f)).sum();
-        let mut ways: Vec<Way<'c>> = boxes.into_iter().map(|boxes| boxes.map_or(Way::Computed, Way::Boxes)).collect();
-        if all >= MANY {
+        if pieces >= MANY {
             self.at_index((index, &places), low, |lower| {
-                for (factor, way) in factors.iter().zip(&mut ways).filter(|(_, way)| matches!(way, Way::Computed)) {
+                for (factor, way) in factors.iter_mut().filter(|(_, way)| !way.is_boxes()) {
                     *way = lower.moving(index, factor).map_or(Way::Computed, Way::Moving);
                 }
             });
         }
-        let factors = factors.into_iter().zip(ways).collect();
         let copies = Copies { factors, places, index, low, high, step, ring, ahead, turns };
         let some = self.ir.icmp(IntPredicate::SLT, low, high);
         let mut next = (low, some, self.ir.binary(I::Sub, high, low));
@@ -181,6 +185,7 @@ impl<'c> Lower<'_, 'c> {
 
     /// Ends the copies of a loop.
     pub fn end_copies(&mut self, copies: &Copies<'c>) {
+        self.end_turns(copies.turns);
         self.close_ring(&copies.ring);
         for operand in copies.factors.iter().flat_map(|(factor, _)| &factor.operands) {
             self.laid.operands.remove(operand);
@@ -249,11 +254,12 @@ impl<'c> Lower<'_, 'c> {
     }
 
     /// What a body computes to know where factors lie, in order: of one in boxes, scalars.
-    fn places<'f>(&self, body: Block, factors: impl Iterator<Item = (&'f Factor, bool)>) -> Vec<Inst> {
+    fn places(&self, body: Block, factors: &[(Factor, Way<'c>)]) -> Vec<Inst> {
         let program = self.program;
         let is_scalar = |inst: &Inst| program.insts[*inst].results.iter().all(|&result| program.ty(result).is_scalar());
-        let wanted = factors
-            .flat_map(|(factor, boxed)| factor.places.iter().copied().filter(move |inst| !boxed || is_scalar(inst)));
+        let wanted = factors.iter().flat_map(|(factor, way)| {
+            factor.places.iter().copied().filter(move |inst| !way.is_boxes() || is_scalar(inst))
+        });
         let wanted: FxHashSet<Inst> = wanted.collect();
         program.blocks[body].insts.iter().copied().filter(|inst| wanted.contains(inst)).collect()
     }

@@ -51,10 +51,7 @@ impl<'c> Lower<'_, 'c> {
             // Several iterations at once as long as there are so many, so that all their loads can be under way.
             (low, initial) = self.iterate(&counted, low, &initial, times);
         }
-        let turns = copies.as_ref().and_then(|copies| copies.turns);
-        self.begin_turns(turns);
         let (_, last) = self.iterate(&counted, low, &initial, 1);
-        self.end_turns(turns);
         if let Some(copies) = &copies {
             self.end_copies(copies);
         }

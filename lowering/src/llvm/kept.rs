@@ -39,9 +39,7 @@ impl<'c> Lower<'_, 'c> {
         // Another instruction's elements may still be read there.
         self.emit.barrier(self.ir);
         for &(value, panels, at) in kept {
-            let home = self.layouts[value].clone();
-            let mut tile = self.tile(value, &home);
-            tile.layout = tile.layout.transposed(&[1, 0]);
+            let tile = self.factor_at_home(value, true);
             self.lay_in_panels_at(thread, &tile, &panels, at);
         }
         self.emit.barrier(self.ir);

@@ -91,12 +91,18 @@ impl<'c> Lower<'_, 'c> {
         if let Some(base) = self.laid.at(factor) {
             return base;
         }
+        let tile = self.factor_at_home(factor, turned);
+        self.lay_in_panels(thread, &tile, panels)
+    }
+
+    /// A factor where it is; `turned` for a first factor, whose axes change places in panels.
+    pub fn factor_at_home(&mut self, factor: Value, turned: bool) -> Tile<'c> {
         let home = self.layouts[factor].clone();
         let mut tile = self.tile(factor, &home);
         if turned {
             tile.layout = tile.layout.transposed(&[1, 0]);
         }
-        self.lay_in_panels(thread, &tile, panels)
+        tile
     }
 
     /// All products of fragments, the terms one after the other.

@@ -146,26 +146,25 @@ impl<'c> Lower<'_, 'c> {
 
     /// Writes a tile to scratch memory in panels, for instructions of several warps.
     pub fn lay_in_panels(&self, thread: Thread<'c>, tile: &Tile<'c>, panels: &Panels) -> PointerValue<'c> {
-        let base = self.emit.scratch(self.ir, panels.size());
-        // Another instruction's elements may still be read there.
-        self.emit.barrier(self.ir);
-        self.lay_in_panels_at(thread, tile, panels, base);
-        self.emit.barrier(self.ir);
-        base
+        let (tile, pieces) = self.panelled(tile, panels);
+        self.handed_over(thread, &tile.layout, panels.size(), |base| self.write_panels(thread, &tile, &pieces, base))
     }
 
     /// The same to where `base` is, between two barriers.
     pub fn lay_in_panels_at(&self, thread: Thread<'c>, tile: &Tile<'c>, panels: &Panels, base: PointerValue<'c>) {
+        let (tile, pieces) = self.panelled(tile, panels);
+        self.on_first_copies(thread, &tile.layout, || self.write_panels(thread, &tile, &pieces, base));
+    }
+
+    /// A tile with places in panels for coordinates, and its pieces.
+    fn panelled(&self, tile: &Tile<'c>, panels: &Panels) -> (Tile<'c>, Pieces) {
         let lie = Panelled::new(&tile.layout, same_bits(self.first(tile.regs[0]).get_type()), *panels);
-        let tile = Tile { layout: lie.layout, regs: tile.regs.clone() };
-        let write = || {
-            self.write_pieces(thread, &tile, &lie.pieces, base);
-            self.emit.publish(self.ir);
-        };
-        match self.is_first_copy(thread, &tile.layout) {
-            None => write(),
-            Some(first) => self.branch_effect(first, write, || {}),
-        }
+        (Tile { layout: lie.layout, regs: tile.regs.clone() }, lie.pieces)
+    }
+
+    fn write_panels(&self, thread: Thread<'c>, tile: &Tile<'c>, pieces: &Pieces, base: PointerValue<'c>) {
+        self.write_pieces(thread, tile, pieces, base);
+        self.emit.publish(self.ir);
     }
 
     /// Starts to copy to panels what lies where `place` says, for the first register of each piece, and where the mask holds;
@@ -179,17 +178,13 @@ impl<'c> Lower<'_, 'c> {
     ) {
         let Some(thread) = self.thread() else { return };
         let Panelled { layout, pieces, .. } = lie;
-        let copy = || {
+        self.on_first_copies(thread, layout, || {
             let mut at = Places::new(self, thread, layout, pieces, base);
             for first in lie.pieces() {
                 let wanted = mask.map(|mask| self.first(mask.regs[first as usize]));
                 self.emit.copy(self.ir, at.of(first), place(first), wanted);
             }
-        };
-        match self.is_first_copy(thread, layout) {
-            None => copy(),
-            Some(first) => self.branch_effect(first, copy, || {}),
-        }
+        });
     }
 
     /// What lies in panels, register by register, in a layout.

@@ -287,12 +287,17 @@ impl<'c> Lower<'_, 'c> {
         let base = self.emit.scratch(self.ir, bytes);
         // Another instruction's elements may still be read there.
         self.emit.barrier(self.ir);
-        match self.is_first_copy(thread, layout) {
-            None => write(base),
-            Some(first) => self.branch_effect(first, || write(base), || {}),
-        }
+        self.on_first_copies(thread, layout, || write(base));
         self.emit.barrier(self.ir);
         base
+    }
+
+    /// Does something on the threads that are the first to hold their elements.
+    pub(super) fn on_first_copies(&self, thread: Thread<'c>, layout: &Layout, what: impl FnOnce()) {
+        match self.is_first_copy(thread, layout) {
+            None => what(),
+            Some(first) => self.branch_effect(first, what, || {}),
+        }
     }
 }
 

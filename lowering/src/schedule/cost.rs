@@ -65,12 +65,16 @@ impl Finished {
         (m + n) * k * self.members * self.bytes[0]
     }
 
+    /// How many blocks of so many rows and columns there are.
+    fn blocks(&self, [rows, columns]: [u64; 2]) -> u64 {
+        self.sizes[0].div_ceil(rows) * self.sizes[1].div_ceil(columns) * self.members
+    }
+
     /// Nanoseconds that the multiplications take, in blocks of so many rows and columns: the last multiprocessors to
     /// finish have all others wait.
     fn multiplied(&self, rate: u64, [rows, columns]: [u64; 2], multiprocessors: u64) -> u64 {
-        let [m, n, k] = self.sizes;
-        let blocks = m.div_ceil(rows) * n.div_ceil(columns) * self.members;
-        let waves = (blocks * rows * columns).div_ceil(multiprocessors * AREA);
+        let k = self.sizes[2];
+        let waves = (self.blocks([rows, columns]) * rows * columns).div_ceil(multiprocessors * AREA);
         waves * multiprocessors * AREA * 2 * k / rate
     }
 }
@@ -79,10 +83,8 @@ impl Rates {
     /// Whether blocks save time.  Those that leave multiprocessors idle do not: of such products the library cuts the sums,
     /// too.
     pub fn prefer_blocks(&self, asked: &Finished, cut: Blocks, multiprocessors: u64) -> bool {
-        let [m, n, _] = asked.sizes;
-        let blocks = m.div_ceil(cut.rows.into()) * n.div_ceil(cut.columns.into()) * asked.members;
         let saves = self.in_blocks(asked, cut, multiprocessors) < self.by_library(asked, multiprocessors);
-        blocks >= multiprocessors && saves
+        asked.blocks([cut.rows, cut.columns].map(u64::from)) >= multiprocessors && saves
     }
 
     /// Nanoseconds of the library's product and of the kernel that is its tail, if it needs one.

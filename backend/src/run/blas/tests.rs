@@ -33,6 +33,11 @@ fn matrix(buffer: u32, offset: i64, row_stride: i64, col_stride: i64, batch: i64
     }
 }
 
+/// A product of factors of its own type.
+fn product(dtype: DType, (m, n, k): (u64, u64, u64), batch: u64, [a, b, c]: [Matrix; 3]) -> Gemm {
+    Gemm { dtype, from: dtype, m, n, k, batch: smallvec![batch], a, b, c, epilogue: None, tail: None }
+}
+
 fn check(
     dtype: DType,
     (m, n, k): (u64, u64, u64),
@@ -44,19 +49,8 @@ fn check(
     let (a, b) = (bytes(dtype, len), bytes(dtype, len));
     let mut c = vec![0xffu8; (batch * m * n) as usize * dtype.bytes()];
     let [x, y] = views;
-    let gemm = Gemm {
-        dtype,
-        from: dtype,
-        m,
-        n,
-        k,
-        batch: smallvec![batch],
-        a: matrix(0, x.0, x.1, x.2, x.3),
-        b: matrix(1, y.0, y.1, y.2, y.3),
-        c: matrix(2, 0, n as i64, 1, (m * n) as i64),
-        epilogue: None,
-        tail: None,
-    };
+    let [a_view, b_view] = [(0, x), (1, y)].map(|(buffer, v)| matrix(buffer, v.0, v.1, v.2, v.3));
+    let gemm = product(dtype, (m, n, k), batch, [a_view, b_view, matrix(2, 0, n as i64, 1, (m * n) as i64)]);
     let pool = threads.map(Pool::with_threads);
     let on = pool.as_ref().map_or(On::Definition, |pool| On::Pool(pool, None));
     // SAFETY: every view of the tests stays inside the buffers.
@@ -120,19 +114,7 @@ fn the_number_of_threads_changes_no_bit() {
                 let (m_stride, k_stride) = if turned { (1, m as i64) } else { (k as i64, 1) };
                 let a_view = matrix(0, 0, m_stride, k_stride, 0);
                 let (b_view, c_view) = (matrix(1, 0, n as i64, 1, 0), matrix(2, 0, n as i64, 1, 0));
-                let gemm = Gemm {
-                    dtype,
-                    from: dtype,
-                    m,
-                    n,
-                    k,
-                    batch: smallvec![1],
-                    a: a_view,
-                    b: b_view,
-                    c: c_view,
-                    epilogue: None,
-                    tail: None,
-                };
+                let gemm = product(dtype, (m, n, k), 1, [a_view, b_view, c_view]);
                 let pool = Pool::with_threads(threads);
                 // SAFETY: the views are those of the buffers.
                 unsafe { run(On::Pool(&pool, None), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
@@ -159,19 +141,7 @@ fn sixteen_bits_in_several_blocks_are_exact() {
             let mut c = vec![0xffu8; (m * n) as usize * dtype.bytes()];
             let (a_view, c_view) = (matrix(0, 0, k as i64, 1, 0), matrix(2, 0, n as i64, 1, 0));
             let b_view = matrix(1, 0, rows, cols, 0);
-            let gemm = Gemm {
-                dtype,
-                from: dtype,
-                m,
-                n,
-                k,
-                batch: smallvec![1],
-                a: a_view,
-                b: b_view,
-                c: c_view,
-                epilogue: None,
-                tail: None,
-            };
+            let gemm = product(dtype, (m, n, k), 1, [a_view, b_view, c_view]);
             let pool = Pool::with_threads(2);
             // SAFETY: the views are those of the buffers.
             unsafe { run(On::Pool(&pool, None), &gemm, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };

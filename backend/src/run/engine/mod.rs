@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_lowering::pipeline::See;
-use kiln_lowering::schedule::{Arg, Gemm, Grain, Plan, Sort, Tail};
+use kiln_lowering::schedule::{Arg, Buf, Gemm, Grain, Plan, Sort, Tail};
 use kiln_lowering::spec::Spec;
 use kiln_lowering::tile::Program;
 
@@ -55,6 +55,12 @@ pub(super) struct Launch<'a> {
 
 /// Addresses of a product's factors and result, and of its epilogue's bias.
 pub(super) type At = ([u64; 3], Option<u64>);
+
+/// Where a product's operands and its result are, by the addresses of buffers.
+pub(super) fn places(gemm: &Gemm, mut address: impl FnMut(Buf) -> Result<u64, String>) -> Result<At, String> {
+    let matrices = [address(gemm.a.buffer)?, address(gemm.b.buffer)?, address(gemm.c.buffer)?];
+    Ok((matrices, gemm.bias().map(|(buf, _)| address(buf)).transpose()?))
+}
 
 /// A program that can be launched.
 pub(super) trait Kernel: Any + Send + Sync {

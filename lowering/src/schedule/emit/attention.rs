@@ -13,7 +13,7 @@ use super::super::trace::{Places, address};
 use super::Emitted;
 use super::context::Emitter;
 use super::point::Point;
-use super::product::{Side, trailing};
+use super::product::{Side, sides};
 use super::walk::{self, divide, extent, full_end, lanes};
 use crate::DType;
 use crate::graph::{Graph, Node};
@@ -33,8 +33,7 @@ pub fn emit(
     let axes = &attention.domain.axes;
     let [queries, keys, width, values] = attention.extents;
     let (values_axis, width_axis) = (axes.len() - 1, axes.len() - 2);
-    let columns = trailing(axes, width_axis, keys);
-    let rows = trailing(axes, columns.start, queries);
+    let [rows, columns] = sides(axes, width_axis, [queries, keys]);
     let batch = 0..rows.start;
     let norm = attention.norm.as_ref().map(|(node, coords)| (*node, address(&places[node], coords)));
     let used: Vec<_> = attention.factors.iter().chain(&norm).map(|f| &f.1).chain([&result_at]).collect();

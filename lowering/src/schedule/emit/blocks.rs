@@ -15,7 +15,7 @@ use super::context::Emitter;
 use super::finish;
 use super::fused::named;
 use super::point::Point;
-use super::product::{Side, trailing};
+use super::product::{Side, sides};
 use super::walk::{self, divide, extent, indices};
 use crate::DType;
 use crate::graph::{Graph, Node};
@@ -78,8 +78,7 @@ pub(super) fn emit(
     let dims = graph.dims(node);
     let (m, n) = (dims[dims.len() - 2], dims[dims.len() - 1]);
     let parallel = axes.iter().filter(|a| !a.reduced).count();
-    let columns = trailing(axes, parallel, n);
-    let rows = trailing(axes, columns.start, m);
+    let [rows, columns] = sides(axes, parallel, [m, n]);
     let batch = 0..rows.start;
     let walked = parallel..axes.len();
     let length = axes[walked.clone()].iter().map(|a| a.extent).product::<u64>();

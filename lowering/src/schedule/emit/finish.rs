@@ -7,7 +7,7 @@ use super::super::expr::Expr;
 use super::super::looped::Looped;
 use super::context::Emitter;
 use super::point::Point;
-use super::product::trailing;
+use super::product::sides;
 use crate::graph::{Graph, Node};
 use crate::tile::Value;
 
@@ -74,8 +74,6 @@ pub(super) fn widest(graph: &Graph, node: Node, looped: &Looped) -> u32 {
     let dims = graph.dims(node);
     let axes = &looped.domain.axes;
     let parallel = axes.iter().filter(|a| !a.reduced).count();
-    let columns = trailing(axes, parallel, dims[dims.len() - 1]);
-    let rows = trailing(axes, columns.start, dims[dims.len() - 2]);
-    let sides = [rows, columns].map(bits);
+    let sides = sides(axes, parallel, [dims[dims.len() - 2], dims[dims.len() - 1]]).map(bits);
     whole(looped, &sides).map(|node| graph.dtype(node).bytes() as u32).max().unwrap_or(0)
 }

@@ -99,8 +99,14 @@ impl Side {
     }
 }
 
+/// The axes before `end` along which a product's rows and columns lie, which come last there.
+pub(super) fn sides(axes: &[AxisData], end: usize, [rows, columns]: [u64; 2]) -> [Range<usize>; 2] {
+    let columns = trailing(axes, end, columns);
+    [trailing(axes, columns.start, rows), columns]
+}
+
 /// The last axes of `axes[..end]` that make up `extent`.
-pub(super) fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usize> {
+fn trailing(axes: &[AxisData], end: usize, extent: u64) -> Range<usize> {
     let (mut start, mut product) = (end, 1);
     while product < extent && start > 0 {
         start -= 1;
@@ -134,8 +140,7 @@ pub fn emit(
     let dims = graph.dims(node);
     let (m, n) = (dims[dims.len() - 2], dims[dims.len() - 1]);
     let parallel = axes.iter().filter(|a| !a.reduced).count();
-    let columns = trailing(axes, parallel, n);
-    let rows = trailing(axes, columns.start, m);
+    let [rows, columns] = sides(axes, parallel, [m, n]);
     let batch = 0..rows.start;
     let cut = Cut::new(m, n);
     let (down_axes, across_axes) = if cut.swapped { (columns, rows) } else { (rows, columns) };

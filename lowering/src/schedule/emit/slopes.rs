@@ -13,7 +13,7 @@ use super::Emitted;
 use super::attention::{Row, seen};
 use super::context::Emitter;
 use super::point::Point;
-use super::product::{Side, trailing};
+use super::product::{Side, sides};
 use super::walk::{self, divide, extent, full_end};
 use crate::DType;
 use crate::graph::{Graph, Node};
@@ -25,8 +25,7 @@ pub fn emit(graph: &Graph, places: &Places, body: &Body, grain: Grain, index: DT
     let axes = &body.domain.axes;
     let [queries, keys, width, values] = body.extents;
     let (values_axis, width_axis) = (axes.len() - 1, axes.len() - 2);
-    let columns = trailing(axes, width_axis, keys);
-    let rows = trailing(axes, columns.start, queries);
+    let [rows, columns] = sides(axes, width_axis, [queries, keys]);
     let batch = 0..rows.start;
     let results: Vec<(Node, Affine)> =
         body.results.iter().map(|(node, at)| (*node, address(&places[node], at))).collect();

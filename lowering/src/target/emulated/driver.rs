@@ -27,6 +27,12 @@ pub fn spec(lanes: u32, warps: u32) -> Spec {
     Spec { name: "emulated".into(), lanes, warps, load_bytes: 16, shared_bytes: 128 << 10, ..processor() }
 }
 
+/// The emulated GPU that multiplies and copies as a machine does, for programs of so many warps.
+pub fn like(machine: &Spec, warps: u32) -> Spec {
+    let &Spec { matrices, group, boxes, .. } = machine;
+    Spec { name: machine.name.clone(), matrices, group, boxes, ..spec(machine.lanes, warps) }
+}
+
 /// What the threads of a program share.
 struct Meeting {
     warps: Vec<(Barrier, Vec<AtomicU32>)>,

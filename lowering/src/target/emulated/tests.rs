@@ -7,7 +7,7 @@ mod products;
 
 pub(crate) use products::{Lies, staged_product};
 
-use super::driver::{compile, spec};
+use super::driver::{compile, like, spec};
 use crate::dtype::DType;
 use crate::graph::Array;
 use crate::op::Pointwise;
@@ -209,23 +209,25 @@ fn polynomials_do_not_show_in_a_sigmoid_of_bf16() {
     agrees_on(&case, &spec(4, 1)).unwrap();
 }
 
+/// One whose warps multiply together and have an engine; what they would is taken apart into the instructions of one.
+fn together() -> Spec {
+    let Spec { group, boxes, .. } = nvidia::spec("sm_90a", 80).unwrap();
+    Spec { group, boxes, ..nvidia::spec("sm_80", 80).unwrap() }
+}
+
 /// Attention on matrix instructions: what is loaded in runs, multiplied in fragments and reduced across lanes is what the
 /// rows say.
 #[test]
 fn attention_gives_what_its_rows_say() {
     use crate::schedule::attention::tests::{CHANGES, SIZES, attention, compare, launch, operands, options};
     let nvidia = nvidia::spec("sm_80", 80).unwrap();
-    // What warps multiply together is taken apart into the instructions of one.
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, boxes: true, ..nvidia.clone() };
-    for machine in [nvidia, together, amd::spec("gfx942").unwrap(), amd::spec("gfx1100").unwrap()] {
-        let (name, matrices, group, boxes) = (machine.name.clone(), machine.matrices, machine.group, machine.boxes);
+    for machine in [nvidia, together(), amd::spec("gfx942").unwrap(), amd::spec("gfx1100").unwrap()] {
         for (sizes, change) in SIZES.into_iter().zip(CHANGES.into_iter().cycle().skip(1)) {
             let graph = attention(DType::Bf16, sizes, change);
             let inputs = operands(&graph);
-            let grain = if group > 0 { options().grain.together() } else { options().grain };
+            let grain = if machine.group > 0 { options().grain.together() } else { options().grain };
             let case = launch(&graph, &inputs, grain);
-            let emulated =
-                Spec { name: name.clone(), matrices, group, boxes, ..spec(machine.lanes, case.program.warps) };
+            let emulated = like(&machine, case.program.warps);
             let (data, _) = run(&case, &emulated).unwrap();
             let Some(Data::Buffer(bytes)) = data.iter().rfind(|d| matches!(d, Data::Buffer(_))) else { panic!() };
             let dims = graph.dims(graph.outputs[0]);

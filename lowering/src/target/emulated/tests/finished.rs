@@ -2,6 +2,7 @@
 //! stored.
 
 use super::products::threads_run;
+use super::together;
 use crate::dtype::DType;
 use crate::graph::{Array, Graph, Node, Op, PadDim, Reduction, WindowDim, oracle};
 use crate::op::Pointwise as P;
@@ -15,9 +16,8 @@ type Tail = fn(&mut Graph, Node, [u64; 2]) -> Vec<Node>;
 
 fn machines() -> [(Spec, Grain); 3] {
     let nvidia = nvidia::spec("sm_80", 80).unwrap();
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia.clone() };
     let grain = options().grain;
-    [(nvidia, grain), (together, grain.together()), (amd::spec("gfx942").unwrap(), grain)]
+    [(nvidia, grain), (together(), grain.together()), (amd::spec("gfx942").unwrap(), grain)]
 }
 
 /// The sum of a node and a new input of these extents.

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{agrees_on, compile, matrix, run, spec};
+use super::{agrees_on, compile, like, matrix, run, together};
 use crate::dtype::DType;
 use crate::graph::{Array, Graph, oracle};
 use crate::llvm::tensor_map::{Stride, TensorMap};
@@ -30,16 +30,13 @@ pub(crate) enum Lies {
 /// block; few pieces a thread, and as many as are moved from where they were.
 #[test]
 fn factors_that_are_copied_ahead_are_those_of_the_iteration() {
-    let nvidia = nvidia::spec("sm_90a", 80).unwrap();
     for (extents, warps, stages) in [([64, 32, 64], 4, 2), ([128, 64, 64], 8, 3), ([128, 128, 64], 4, 3)] {
         use Lies::{Across, AlongTerms, Backwards};
         for lies in [[AlongTerms; 2], [Across, AlongTerms], [AlongTerms, Across], [Across; 2], [Backwards; 2]] {
             for terms in [0, 40, 64, 424] {
                 let case = staged_product(extents, (warps, stages), lies, terms);
-                let matrices = nvidia.matrices;
                 for boxes in [false, true] {
-                    let machine =
-                        Spec { name: "sm_80".into(), matrices, group: nvidia.group, boxes, ..spec(32, warps) };
+                    let machine = Spec { boxes, ..like(&together(), warps) };
                     let what = || format!("{extents:?}, {warps} warps, {stages} stages, {lies:?}, {terms} terms");
                     agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{}: {e}\n{}", what(), case.program));
                 }
@@ -52,9 +49,7 @@ fn factors_that_are_copied_ahead_are_those_of_the_iteration() {
 #[test]
 fn boxes_are_rows_that_are_evenly_apart() {
     use Lies::{Across, AlongTerms, Backwards};
-    let nvidia = nvidia::spec("sm_90a", 80).unwrap();
-    let machine =
-        Spec { name: "sm_80".into(), matrices: nvidia.matrices, group: nvidia.group, boxes: true, ..spec(32, 4) };
+    let machine = like(&together(), 4);
     for (lies, wanted) in [([AlongTerms; 2], 2), ([Across; 2], 2), ([AlongTerms, Backwards], 1), ([Backwards; 2], 0)] {
         let program = staged_product([128, 128, 64], (4, 3), lies, 64).program;
         let maps = |machine: &Spec| compile(&program, machine).unwrap().maps().to_vec();
@@ -69,12 +64,10 @@ fn boxes_are_rows_that_are_evenly_apart() {
 /// A loop with stages inside of another, each with a product of its own: only the inner one's factors are copied ahead.
 #[test]
 fn loops_inside_of_loops_take_their_own_turns() {
-    let nvidia = nvidia::spec("sm_90a", 80).unwrap();
     for (extents, warps, stages) in [([64, 64, 64], 4, 2), ([128, 64, 64], 8, 3)] {
         for terms in [64, 200] {
             let case = staged(extents, (warps, stages), [Lies::AlongTerms, Lies::Across], (terms, true));
-            let matrices = nvidia.matrices;
-            let machine = Spec { name: "sm_80".into(), matrices, group: nvidia.group, ..spec(32, warps) };
+            let machine = Spec { boxes: false, ..like(&together(), warps) };
             agrees_on(&case, &machine).unwrap_or_else(|e| panic!("{extents:?}, {terms} terms: {e}\n{}", case.program));
         }
     }
@@ -83,9 +76,7 @@ fn loops_inside_of_loops_take_their_own_turns() {
 /// Products in blocks, as where there is no library: both factors lying both ways, batches, edges that fill no block.
 #[test]
 fn products_in_blocks_are_those_of_the_rows() {
-    let nvidia = nvidia::spec("sm_80", 80).unwrap();
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, boxes: true, ..nvidia.clone() };
-    for machine in [nvidia, together, amd::spec("gfx942").unwrap()] {
+    for machine in [nvidia::spec("sm_80", 80).unwrap(), together(), amd::spec("gfx942").unwrap()] {
         let threads = options().grain;
         let grain = if machine.group > 0 { threads.together() } else { threads };
         for ([batch, m, n, k], turned) in [
@@ -125,8 +116,6 @@ fn products_in_blocks_are_those_of_the_rows() {
 /// Convolutions read their windows from the tensor with its channels last, and nobody copies them; steps, gaps and padding.
 #[test]
 fn convolutions_are_products_over_windows_that_are_not_copied() {
-    let together =
-        Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, boxes: true, ..nvidia::spec("sm_80", 80).unwrap() };
     for (channels, step, dilation, bias) in [(16, 1, 1, false), (32, 2, 1, true), (16, 1, 2, false)] {
         let sizes = Sizes {
             batch: 3,
@@ -149,7 +138,7 @@ fn convolutions_are_products_over_windows_that_are_not_copied() {
                 );
             }
         };
-        for machine in [&together, &amd::spec("gfx942").unwrap()] {
+        for machine in [&together(), &amd::spec("gfx942").unwrap()] {
             let threads = options().grain;
             let grain = if machine.group > 0 { threads.together() } else { threads };
             let options = Options { grain, ..options() };
@@ -174,7 +163,6 @@ fn convolutions_are_products_over_windows_that_are_not_copied() {
 /// not: sums of whole numbers, which every order of the terms gives.
 #[test]
 fn convolutions_read_all_of_their_windows_and_nothing_else() {
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, ..nvidia::spec("sm_80", 80).unwrap() };
     let odd = Sizes { batch: 2, rows: 40, extents: [7, 9], pads: [(2, 0), (1, 3)], ..SQUARE };
     for sizes in [
         Sizes { channels: 128, kernel: [3, 2], steps: [1, 2], dilations: [2, 1], ..odd },
@@ -189,7 +177,7 @@ fn convolutions_read_all_of_their_windows_and_nothing_else() {
         });
         let inputs: Vec<Array> = inputs.collect();
         let want = oracle::run(&g, &inputs, &[]).unwrap().remove(0);
-        for machine in [&together, &amd::spec("gfx942").unwrap()] {
+        for machine in [&together(), &amd::spec("gfx942").unwrap()] {
             let threads = options().grain;
             let grain = if machine.group > 0 { threads.together() } else { threads };
             let options = Options { grain, ..options() };
@@ -230,13 +218,7 @@ pub(super) fn threads_run(plan: &Plan, inputs: &[Array], machine: &Spec) -> Vec<
         };
         let case = Case { grid: *grid, args: args.iter().map(data).collect(), program };
         let warps = case.program.warps;
-        let emulated = Spec {
-            name: machine.name.clone(),
-            matrices: machine.matrices,
-            group: machine.group,
-            boxes: machine.boxes,
-            ..spec(machine.lanes, warps)
-        };
+        let emulated = like(machine, warps);
         let (after, _) = run(&case, &emulated).unwrap();
         for (arg, data) in args.iter().zip(after) {
             if let (Arg::Buffer(buf), Data::Buffer(bytes)) = (arg, data) {
@@ -330,13 +312,11 @@ fn staged([m, n, k]: [u32; 3], (warps, stages): (u32, u8), lies: [Lies; 2], (ter
 fn gradients_of_attention_give_what_their_rows_say() {
     use crate::schedule::attention::tests::slopes::{TRAINED, close, launched, slots, training};
     use crate::schedule::attention::tests::{Change, operands, options};
-    let nvidia = nvidia::spec("sm_80", 80).unwrap();
-    let together = Spec { group: nvidia::spec("sm_90a", 80).unwrap().group, boxes: true, ..nvidia.clone() };
     let [ragged, square, wide] = TRAINED;
     let cases = [
-        (nvidia, square, Change::Masked),
-        (together.clone(), square, Change::Causal),
-        (together, wide, Change::Causal),
+        (nvidia::spec("sm_80", 80).unwrap(), square, Change::Masked),
+        (together(), square, Change::Causal),
+        (together(), wide, Change::Causal),
         (amd::spec("gfx942").unwrap(), ragged, Change::Causal),
         (amd::spec("gfx1100").unwrap(), ragged, Change::Biased),
     ];
@@ -345,15 +325,7 @@ fn gradients_of_attention_give_what_their_rows_say() {
         let graph = training(DType::Bf16, sizes, change);
         let inputs = operands(&graph);
         let got = launched(&graph, (&inputs, &slots(DType::Bf16)), grain, |case| {
-            let lanes = spec(machine.lanes, case.program.warps);
-            let own = Spec {
-                name: machine.name.clone(),
-                matrices: machine.matrices,
-                group: machine.group,
-                boxes: machine.boxes,
-                ..lanes
-            };
-            run(case, &own).unwrap().0
+            run(case, &like(&machine, case.program.warps)).unwrap().0
         });
         close(sizes, change, &inputs, &got, &format!("{} {sizes:?} {change:?}", machine.name));
     }
