@@ -67,7 +67,9 @@ fn reduced(kind: Reduction, x: &Array, axis: usize, grain: Grain) -> (Array, Arr
 #[test]
 fn rows_and_columns_are_reduced_by_one_tree() {
     let kinds = [Reduction::Sum, Reduction::Prod, Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin];
-    for (rows, length) in [(40, 17), (3, 64), (33, 65), (130, 200), (7, 1024), (35, 1025), (7, 2111), (2, 66_000)] {
+    for (rows, length) in
+        [(40, 17), (3, 64), (33, 65), (130, 200), (7, 1024), (35, 1025), (7, 2111), (2, 66_000), (3, 9300)]
+    {
         for kind in kinds {
             for special in [false, true] {
                 let x = terms(DType::F32, rows, length, special && kind != Reduction::Prod);
@@ -76,6 +78,9 @@ fn rows_and_columns_are_reduced_by_one_tree() {
                     let (across, _) = reduced(kind, &transposed(&x), 0, grain);
                     assert!(same(&along, &across), "{kind:?} of {rows} rows of {length}");
                 }
+                // By several warps, where a row is long enough.
+                let (shared, _) = reduced(kind, &x, 1, Grain::of_threads(8));
+                assert!(same(&along, &shared), "{kind:?} of {rows} rows of {length}, shared");
                 let exact = !matches!(kind, Reduction::Sum | Reduction::Prod);
                 assert!(!exact || same(&along, &truth), "{kind:?} of {rows} rows of {length}: {along:?} {truth:?}");
             }

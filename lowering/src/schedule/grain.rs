@@ -102,19 +102,33 @@ struct Columns {
     warps: u32,
 }
 
+/// Tiles whose lanes follow one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Line {
+    /// Elements of a tile for each warp: at least, at most, and the bytes of the widest element type in between.
+    least: u32,
+    most: u32,
+    bytes: u32,
+    /// Warps that share a tile.
+    warps: u32,
+    /// How many times as many programs there are as are wanted, where a program costs next to nothing: those that start last
+    /// are then a small part of all, and those that run at one time touch memory close together.
+    waves: u32,
+}
+
 /// Sizes of programs and tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grain {
     /// Number of programs wanted per launch, where the work allows it.
     pub programs: u32,
-    /// How many times as many there are where a program costs next to nothing: those that start last are then a small part
-    /// of all, and those that run at one time touch memory close together.
+    /// How many times as many there are at most, as [`Line`] says of those that visit points.
     pub waves: u32,
     /// Fewest points that are worth a program of their own.
     pub worth: u64,
-    /// Elements of a tile whose lanes follow one axis, by the bytes of its widest element type: at least, at most, and
-    /// the bytes in between.
-    tile: (u32, u32, u32),
+    /// Tiles whose lanes follow one axis.
+    line: Line,
+    /// Those of so many points or more, which keep all multiprocessors busy in larger pieces, too.
+    long_line: (u64, Line),
     /// What sizes and strides are told apart by dividing: the elements of the widest access, if it has to be aligned.
     pub aligned: u32,
     /// Whether the library multiplies narrow numbers many times as fast as wide ones, and programs sum the terms of a
@@ -137,15 +151,19 @@ pub struct Grain {
     /// Elements along either side of a tile that is read along one axis and written along another, by the bytes of a
     /// point's operands: at least, at most, and the bytes along a side in between.
     side: (u32, u32, u32),
-    /// Elements along either side of the blocks of such tiles that a program takes.
-    pub block: u64,
-    /// Whether every such block is a program of its own: programs start in order, so that those that run at one time touch
-    /// memory close together.
-    pub block_each: bool,
+    /// Warps that share such a tile.
+    pub side_warps: u32,
+    /// Elements along either side of the blocks of such tiles that a program takes; none where each tile is a program of its
+    /// own: they start in order, so that those that run at one time touch memory close together.
+    pub block: Option<u64>,
+    /// Bytes of the elements of the rows side by side whose terms are turned to be walked one by one.
+    turned: u32,
     /// Terms from which on several programs share the prefixes of a row, where there are few rows.
     pub shared: u64,
     /// Programs that share a row at least, where it has as many tiles.
     pub pieces: u32,
+    /// Warps that share a row of which each has some chunks, where it is summed along.
+    pub row_warps: u32,
     /// How attentions are cut, by the width of their rows: up to [`WIDTHS`], and wider; none where tiles are not multiplied
     /// by instructions of their own, and an attention is no kernel.
     attentions: Option<[Attend; 3]>,
@@ -158,6 +176,12 @@ pub struct Grain {
     pub finishes: bool,
 }
 
+impl Line {
+    fn tile(&self, bytes: usize) -> u32 {
+        (self.bytes / bytes.max(1) as u32).clamp(self.least, self.most)
+    }
+}
+
 impl Grain {
     /// For lanes that are the elements of vectors.  Starting a program costs a processor as much as some thousand
     /// elements; four vectors hide the latency of one operation.
@@ -166,7 +190,8 @@ impl Grain {
             programs,
             waves: 1,
             worth: 8192,
-            tile: (64, 64, 256),
+            line: Line { least: 64, most: 64, bytes: 256, warps: 1, waves: 1 },
+            long_line: (u64::MAX, Line { least: 64, most: 64, bytes: 256, warps: 1, waves: 1 }),
             aligned: 1,
             sums_products: false,
             held: 0,
@@ -176,10 +201,12 @@ impl Grain {
             streams: u64::MAX,
             across: None,
             side: (16, 16, 64),
-            block: 64,
-            block_each: false,
+            side_warps: 1,
+            block: Some(64),
+            turned: 64,
             shared: 16 << 10,
             pieces: 1,
+            row_warps: 1,
             attentions: None,
             products: None,
             rates: None,
@@ -195,7 +222,8 @@ impl Grain {
             programs,
             waves: 8,
             worth: 1,
-            tile: (128, 256, 1024),
+            line: Line { least: 128, most: 256, bytes: 1024, warps: 1, waves: 8 },
+            long_line: (4 << 20, Line { least: 128, most: 512, bytes: 2048, warps: 4, waves: 64 }),
             aligned: 16,
             sums_products: true,
             held: 4096,
@@ -204,11 +232,13 @@ impl Grain {
             near: 4096,
             streams: u64::MAX,
             across: Some(Columns { rows: 64, narrow: 16, wide: 64, warps: 4 }),
-            side: (32, 64, 128),
-            block: 64,
-            block_each: true,
+            side: (32, 128, 256),
+            side_warps: 8,
+            block: None,
+            turned: 128,
             shared: 2 << 10,
             pieces: 1,
+            row_warps: 4,
             attentions: Some(Attend::by_warps(32)),
             products: Some(Blocks::BY_WARPS),
             rates: None,
@@ -223,6 +253,11 @@ impl Grain {
             true => Grain { programs: 4, pieces: self.programs.div_ceil(4), ..self },
             false => self,
         }
+    }
+
+    /// The same cut where so many points or more are many.
+    pub fn with_long_lines(self, from: u64) -> Grain {
+        Grain { long_line: (from, self.long_line.1), ..self }
     }
 
     /// The same cut for another number of programs.
@@ -285,10 +320,22 @@ impl Grain {
         Grain { streams, ..self }
     }
 
-    /// Elements of a tile whose lanes follow one axis, its widest elements having that many bytes.
+    /// Elements that a warp takes of a tile whose lanes follow one axis, its widest elements having that many bytes.
     pub fn tile(&self, bytes: usize) -> u32 {
-        let (least, most, total) = self.tile;
-        (total / bytes.max(1) as u32).clamp(least, most)
+        self.line.tile(bytes)
+    }
+
+    /// How so many points are visited along one axis, their widest elements having that many bytes: elements of a tile, the
+    /// warps that share it, and the cut of the programs.
+    pub fn points(&self, points: u64, bytes: usize) -> (u32, u32, Grain) {
+        let (from, long) = self.long_line;
+        let line = if points >= from { long } else { self.line };
+        (line.tile(bytes) * line.warps, line.warps, Grain { waves: line.waves, ..*self })
+    }
+
+    /// Rows side by side whose terms are turned to be walked one by one, a term having that many bytes.
+    pub fn turned(&self, bytes: usize) -> u32 {
+        (self.turned / bytes.max(1) as u32).max(16)
     }
 
     /// Elements along either side of a tile that is read along one axis and written along another, a point's operands

@@ -2,8 +2,8 @@
 //! two axes, so that each operand is read along its own axis, and the layouts' conversion turns it in registers.
 //!
 //! The operand's axis is called the *cross* axis; it becomes the domain's last and counts as walked, so that masks are
-//! kept apart by axis and what depends on one axis alone is computed once per row of a tile.  Programs take blocks of
-//! [`Grain::block`] × `block` points, in which lines of memory and pages are used up before others displace them.
+//! kept apart by axis and what depends on one axis alone is computed once per row of a tile.  Programs take a tile each, or
+//! blocks of [`Grain::block`] × `block` points, in which lines of memory and pages are used up before others displace them.
 
 use super::super::affine::{Affine, Axis};
 use super::super::expr::{Expr, FIRST_GATHER};
@@ -72,11 +72,12 @@ pub fn tiles(graph: &Graph, body: &Body, grain: Grain) -> Tiles {
 /// Writes the visit of all points and finishes the kernel.
 pub fn emit(mut e: Emitter, body: &Body, tiles: Tiles, point: &Point) -> super::Emitted {
     let Tiles { lanes, grain, .. } = tiles;
+    let block = grain.block.unwrap_or(lanes.into());
     let extents: Vec<u64> = body.domain.axes.iter().map(|a| a.extent).collect();
     let (outer, square) = extents.split_at(extents.len() - 2);
-    let blocks: Vec<u64> = outer.iter().copied().chain(square.iter().map(|n| n.div_ceil(grain.block))).collect();
+    let blocks: Vec<u64> = outer.iter().copied().chain(square.iter().map(|n| n.div_ceil(block))).collect();
     let total: u64 = blocks.iter().product();
-    let each = if grain.block_each { 1 } else { share(total, grain.block * grain.block, grain) };
+    let each = if grain.block.is_some() { share(total, block * block, grain) } else { 1 };
     let divisors: Vec<Value> = blocks.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
     let ends = [square[0], square[1]].map(|n| e.size(n as i64));
     let (n, span) = (e.argument(total as i64, 1), e.argument(each as i64, 1));
@@ -87,7 +88,7 @@ pub fn emit(mut e: Emitter, body: &Body, tiles: Tiles, point: &Point) -> super::
         divide(e, number, &divisors, &mut numbers);
         let mut point = point.clone();
         point.axes[..outer.len()].copy_from_slice(&numbers[..outer.len()]);
-        let (size, side) = (e.int(grain.block as i64), e.int(lanes.into()));
+        let (size, side) = (e.int(block as i64), e.int(lanes.into()));
         let range = |e: &mut Emitter, i: usize| {
             let number = numbers[outer.len() + i].unwrap_or_else(|| unreachable!("blocks have two numbers"));
             let low = e.op(Pointwise::Mul, number, size);

@@ -5,6 +5,7 @@ use super::super::expr::{Expr, Exprs};
 use super::super::grain::Grain;
 use super::super::group::{Body, Fold};
 use super::across;
+use super::along;
 use super::collapse::collapse;
 use super::context::Emitter;
 use super::crossed;
@@ -34,23 +35,22 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     let name = named(if body.folds.is_empty() { "map" } else { "reduce" }, &body.exprs, &body.folds);
     let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
     let lanes = match lanes(graph, &body, terms, grain) {
-        Lanes::Along => Held::of(&body, terms, grain.held).map_or(Lanes::Along, Lanes::Held),
+        Lanes::Along(_) => Held::of(&body, terms, grain.held)
+            .map_or_else(|| Lanes::Along(along::warps(&body, terms, grain)), Lanes::Held),
         across => across,
     };
-    let tiles = match (body.folds.is_empty(), lanes) {
-        (true, _) if cross.is_some() => crossed::tiles(graph, &body, grain),
-        (true, _) => walk::pointwise(grain, widest(graph, &body)),
-        (_, Lanes::Along | Lanes::Held(_)) => {
-            Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW }
+    let row = Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW };
+    let (tiles, warps) = match (body.folds.is_empty(), lanes) {
+        (true, _) if cross.is_some() => (crossed::tiles(graph, &body, grain), grain.side_warps),
+        (true, _) => {
+            let points = axes.iter().map(|axis| axis.extent).product();
+            walk::pointwise(grain, points, widest(graph, &body))
         }
-        (_, Lanes::Across(Across { width, .. })) => {
-            Tiles { lanes: width, leading: true, weight: terms, grain, own_row: OWN_ROW }
-        }
+        (_, Lanes::Along(warps) | Lanes::Held(Held { warps, .. })) => (row, warps),
+        (_, Lanes::Across(Across { width, warps, .. })) => (Tiles { lanes: width, leading: true, ..row }, warps),
     };
     let mut e = Emitter::new(&name, graph, &body.exprs, (axes, tiles), index, &places);
-    if let Lanes::Across(Across { warps, .. }) | Lanes::Held(Held { warps, .. }) = lanes {
-        e.b.warps(warps);
-    }
+    e.b.warps(warps);
     e.results(body.stores.iter().map(|s| s.node), inplace);
     let point = Point::new(axes.len(), body.folds.len());
     if cross.is_some() {
@@ -121,7 +121,7 @@ fn lanes(graph: &Graph, body: &Body, terms: u64, grain: Grain) -> Lanes {
             let ([height, width], warps) = grain.across(inner, sums).unwrap_or(([across::POINTS / width, width], 1));
             Lanes::Across(Across { height, width, warps, unrolled: false })
         }
-        false => Lanes::Along,
+        false => Lanes::Along(1),
     }
 }
 

@@ -10,7 +10,7 @@ use cranelift_entity::SecondaryMap;
 use super::super::expr::{Ex, Expr};
 use super::super::group::Body;
 use super::super::simplify::{CHUNK, LANES};
-use super::combine::{Carried, append, combine};
+use super::combine::{Carried, append};
 use super::context::Emitter;
 use super::point::Point;
 use super::reduce::Visit;
@@ -177,12 +177,8 @@ impl Visit<'_> {
     /// The sums of chunks side by side, halved, and then those of the row: what the tree has in more lanes than there are
     /// chunks changes nothing.
     fn meet(&self, e: &mut Emitter, chunks: &[Carried]) -> Vec<Carried> {
-        let kinds = self.folds.iter().map(|&i| self.body.folds[i].kind);
-        let meet = kinds.zip(chunks).map(|(kind, chunks)| {
-            let each = e.b.reduce(chunks, 1, |b, x, y| combine(b, kind, x, y));
-            e.b.reduce(&each, 0, |b, x, y| combine(b, kind, x, y)).iter().copied().collect()
-        });
-        meet.collect()
+        let each = self.halve_along(e, 1, chunks);
+        self.halve_along(e, 0, &each)
     }
 
     /// Asks for what the terms and results at a point take from memory.
@@ -193,13 +189,20 @@ impl Visit<'_> {
         e.ask(terms.chain(results).chain(left), point);
     }
 
-    /// The sums of a whole chunk in their lanes, its tiles asked for together.
-    pub(super) fn whole_chunk(&self, e: &mut Emitter, point: &Point, start: Value) -> Vec<Value> {
-        let own = [(LANES as u32, 1)];
+    /// The sums in their lanes of one chunk, or of so many side by side, all tiles asked for together.
+    pub(super) fn chunks(
+        &self,
+        e: &mut Emitter,
+        point: &Point,
+        (start, side_by_side): (Value, Option<u32>),
+        masked: bool,
+    ) -> Vec<Value> {
+        let own: Vec<(u32, u64)> = side_by_side.map(|n| (n, CHUNK)).into_iter().chain([(LANES as u32, 1)]).collect();
         let lanes = places(e, &own);
         let first = e.op(Pointwise::Add, start, lanes);
         let sums = self.initial(e, &extents(&own), Some(first)).concat();
-        let mut group = self.group(e, point, (start, &[((CHUNK / LANES) as u32, LANES), own[0]]), false);
+        let axes: Vec<(u32, u64)> = [((CHUNK / LANES) as u32, LANES)].into_iter().chain(own).collect();
+        let mut group = self.group(e, point, (start, &axes), masked);
         self.ask(e, &mut group.point);
         self.add_group(e, &mut group, &sums)
     }

@@ -76,7 +76,7 @@ pub fn emit(
     let dtype = graph.dtype(node);
     // A lane holds a whole row of a tile.
     let bytes = dtype.compute().bytes().max(4);
-    let side = (grain.side(bytes) * 4 / bytes as u32).max(16);
+    let side = grain.turned(bytes);
     // Where lanes load several elements at once, what is read of a row fills a line of the cache.
     let length = if grain.asks_first { (LINE / dtype.bytes() as u32).min(TILE).max(side) } else { side };
     let shared = terms >= grain.shared && rows.div_ceil(side.into()) * 4 <= grain.programs.into();

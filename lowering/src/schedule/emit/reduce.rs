@@ -16,8 +16,8 @@ use crate::tile::Value;
 /// Where lanes lie.
 #[derive(Clone, Copy, Debug)]
 pub enum Lanes {
-    /// Along the reduced axes: tiles of [`LANES`] terms of one row.
-    Along,
+    /// Along the reduced axes: tiles of [`LANES`] terms of one row, which so many warps share.
+    Along(u32),
     /// Along them, all tiles of a row at once.
     Held(Held),
     /// Across them: tiles of `height` terms of `width` rows.
@@ -144,7 +144,7 @@ pub fn emit(e: &mut Emitter, body: &Body, terms: &Terms, lanes: Lanes, point: &m
         let results = match lanes {
             Lanes::Across(Across { height, width, unrolled: true, .. }) => visit.unrolled(e, point, height, width),
             Lanes::Across(across) => visit.across(e, point, across),
-            Lanes::Along => visit.along(e, point),
+            Lanes::Along(warps) => visit.along(e, point, warps),
             Lanes::Held(row) => visit.held(e, point, row, &mut held),
         };
         for (&i, result) in visit.folds.iter().zip(results) {
@@ -235,6 +235,15 @@ impl Visit<'_> {
                 reduced.iter().map(|&r| if e.b.ty(r).is_scalar() { r } else { e.b.expand_dims(r, 0) }).collect()
             })
             .collect()
+    }
+
+    /// Halves the lanes along an axis until one is left, for each reduction, and keeps the other axes.
+    pub(super) fn halve_along(&self, e: &mut Emitter, axis: u8, carried: &[Carried]) -> Vec<Carried> {
+        let kinds = self.folds.iter().map(|&i| self.body.folds[i].kind);
+        let halved = kinds
+            .zip(carried)
+            .map(|(kind, c)| e.b.reduce(c, axis, |b, x, y| combine(b, kind, x, y)).iter().copied().collect());
+        halved.collect()
     }
 
     pub(super) fn results(&self, e: &mut Emitter, carried: &[Carried]) -> Vec<Value> {

@@ -245,8 +245,9 @@ pub fn full_end(e: &mut Emitter, low: Value, high: Value, n: u32) -> Value {
     e.op(Pointwise::Add, low, full)
 }
 
-/// The tiles of a plain pointwise kernel whose widest elements have that many bytes.
-pub fn pointwise(grain: Grain, bytes: usize) -> Tiles {
-    let lanes = grain.tile(bytes);
-    Tiles { lanes, leading: false, weight: 1, grain, own_row: OWN_ROW.max(lanes.into()) }
+/// The tiles of a plain pointwise kernel of so many points whose widest elements have that many bytes, and the warps that
+/// share each.
+pub fn pointwise(grain: Grain, points: u64, bytes: usize) -> (Tiles, u32) {
+    let (lanes, warps, grain) = grain.points(points, bytes);
+    (Tiles { lanes, leading: false, weight: 1, grain, own_row: OWN_ROW.max(lanes.into()) }, warps)
 }

@@ -278,6 +278,43 @@ fn warps_share_a_row() {
     }
 }
 
+/// Long rows that are only reduced, a chunk a warp, the last of them not being there as a whole.
+#[test]
+fn warps_share_a_row_that_is_reduced() {
+    use crate::graph::{Graph, Reduction};
+    use crate::schedule::attention::tests::{launch, operands, options};
+    for (kind, dtype) in [(Reduction::Sum, DType::Bf16), (Reduction::Max, DType::F32), (Reduction::ArgMax, DType::F16)]
+    {
+        let mut g = Graph::new();
+        let x = g.input(dtype, &[2, 9 * 1024 + 70]);
+        let y = g.reduce(kind, x, &[1], if kind.is_arg() { DType::I32 } else { dtype });
+        g.outputs.push(y);
+        let case = launch(&g, &operands(&g), options().grain);
+        assert_eq!(case.program.warps, 4);
+        agrees_on(&case, &spec(32, 4)).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
+    }
+}
+
+/// Tiles of many points that several warps share, and those that are turned on the way.
+#[test]
+fn warps_share_points() {
+    use crate::graph::Graph;
+    use crate::schedule::attention::tests::{launch, operands, options};
+    for (dtype, [rows, columns], turned) in
+        [(DType::F32, [70, 1000], false), (DType::Bf16, [300, 130], true), (DType::F32, [64, 66], true)]
+    {
+        let mut g = Graph::new();
+        let x = g.input(dtype, &[rows, columns]);
+        let y = g.input(dtype, &if turned { [columns, rows] } else { [rows, columns] });
+        let y = if turned { g.permute(y, &[1, 0]) } else { y };
+        let sum = g.map(Pointwise::Add, &[x, y]);
+        g.outputs.push(sum);
+        let case = launch(&g, &operands(&g), options().grain.with_long_lines(1));
+        assert_eq!(case.program.warps, if turned { 8 } else { 4 });
+        agrees_on(&case, &spec(32, case.program.warps)).unwrap_or_else(|e| panic!("{rows}x{columns} {dtype}: {e}"));
+    }
+}
+
 /// Prefixes of rows whose terms are turned in pieces, of the last rows and terms too.
 #[test]
 fn turned_prefixes_are_those_of_the_rows() {
