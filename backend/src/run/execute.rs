@@ -21,6 +21,10 @@ use super::place::Place;
 use super::plans::Ready;
 use super::runner::message_of;
 
+/// Things that are asked for together: enough to be worth a call, and few enough that the device starts while the rest is
+/// gathered.
+const PART: usize = 256;
+
 /// A step that failed, and what it says.
 pub(super) struct Broken {
     pub(super) step: usize,
@@ -58,11 +62,13 @@ struct Run<'a> {
     slots: Vec<Slot>,
     failures: Vec<Broken>,
     open: Vec<(usize, Ticket)>,
-    /// Whether work is asked for as a whole.
+    /// Whether work is asked for in parts.
     gathers: bool,
     gather: Gather<'a>,
-    /// What the engine remembers of the plan, if all of its work is asked for at once.
-    memory: Option<RefMut<'a, Memory>>,
+    /// What the engine remembers of the plan's parts, as long as they are those of the other times.
+    memory: Option<RefMut<'a, Vec<Memory>>>,
+    /// How many parts were asked for.
+    parts: usize,
     hold: Option<Hold>,
 }
 
@@ -85,15 +91,15 @@ pub(super) fn run(
         .collect();
     let (failures, open, gather) = (Vec::new(), Vec::new(), Gather::default());
     let gathers = engine.gathers() && !timed;
-    let whole = gathers && !plan.steps.iter().any(|s| matches!(s, Step::Sort(_)));
-    let memory = if whole { ready.memory.try_borrow_mut().ok() } else { None };
+    let memory = if gathers { ready.memory.try_borrow_mut().ok() } else { None };
     let kernels = &ready.kernels;
     let mut hold = keep.then(|| Hold::new(plan.buffers.len()));
     if let Some(hold) = &mut hold {
         let inputs = plan.buffers.keys().zip(&slots);
         inputs.for_each(|(buf, slot)| slot.memory.iter().for_each(|memory| hold.note(buf, memory)));
     }
-    let mut run = Run { machine, engine, plan, kernels, scalars, slots, failures, open, gathers, gather, memory, hold };
+    let mut run =
+        Run { machine, engine, plan, kernels, scalars, slots, failures, open, gathers, gather, memory, parts: 0, hold };
     if let Err(message) = engine.begin() {
         return run.give_up(message);
     }
@@ -240,7 +246,13 @@ impl<'a> Run<'a> {
     fn submit(&mut self) {
         let mut gather = std::mem::take(&mut self.gather);
         if !gather.asked.is_empty() {
-            let memory = self.memory.as_deref_mut();
+            let memory = self.memory.as_deref_mut().map(|parts| {
+                if parts.len() == self.parts {
+                    parts.push(None);
+                }
+                &mut parts[self.parts]
+            });
+            self.parts += 1;
             // SAFETY: each thing was gathered where it could have been asked for, and its memory was kept.
             match unsafe { self.engine.submit(&gather.asked, &gather.words, memory) } {
                 Ok(open) => self.open.extend(open.into_iter().map(|(at, ticket)| (gather.steps[at], ticket))),
@@ -293,10 +305,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Asks for the work of a step, or keeps it until all of it is.
+    /// Asks for the work of a step, or keeps it until a part of the plan is.
     fn ask(&mut self, step: usize, asked: Asked<'a>, checks: &[String]) -> Result<(), String> {
         if self.gathers {
             self.gather.push(step, asked);
+            if self.gather.asked.len() == PART {
+                self.submit();
+            }
             return Ok(());
         }
         // SAFETY: the plan passes a word per parameter; its buffers hold all elements that the program accesses or the

@@ -1,5 +1,5 @@
-//! A plan's work, gathered before it is asked for as a whole.  Until then nobody else may get the memory that it names:
-//! what the plan frees stays here, and serves the rest of the plan.
+//! A plan's work, gathered before a part of it is asked for as a whole.  Until then nobody else may get the memory that it
+//! names: what the plan frees stays here, and serves the rest of the plan.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -28,8 +28,8 @@ pub(super) struct Ready {
     /// What reports say about it.
     pub(super) shape: Arc<Shape>,
     sources: OnceCell<Vec<Sources>>,
-    /// What the engine remembers of it.
-    pub(super) memory: RefCell<Memory>,
+    /// What the engine remembers of it, part by part.
+    pub(super) memory: RefCell<Vec<Memory>>,
 }
 
 impl Ready {

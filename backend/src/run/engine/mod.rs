@@ -79,7 +79,7 @@ pub(crate) trait Stamp: Any + Send {
     fn since(&self, earlier: &dyn Stamp) -> Result<Duration, String>;
 }
 
-/// What an engine remembers of a plan.
+/// What an engine remembers of a part of a plan.
 pub(super) type Memory = Option<Box<dyn Any>>;
 
 /// A machine that runs plans.
@@ -159,7 +159,7 @@ pub(super) trait Engine: Send + Sync {
     /// The result has a buffer of its own, which holds it.
     unsafe fn sort(&self, sort: &Sort, input: &Arc<Buffer>, output: &Arc<Buffer>) -> Result<(), String>;
 
-    /// Whether a plan's work is better asked for as a whole.
+    /// Whether a plan's work is better asked for in parts than one by one.
     fn gathers(&self) -> bool {
         false
     }
@@ -169,8 +169,8 @@ pub(super) trait Engine: Send + Sync {
         None
     }
 
-    /// Asks for work as a whole.  `memory` is that of the plan, for what makes it faster when it comes again; there is
-    /// none where the work is only a part of the plan's.
+    /// Asks for work as a whole.  `memory` is that of the plan's part, for what makes it faster when it comes again; there is
+    /// none where the work is no such part.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! Plans that come again and again, as graphs: one call asks for all of a plan's work.
+//! Plans that come again and again, as graphs: one call asks for the work of a plan, or of a part of a long one.
 //!
 //! The memory that a plan gets differs from run to run.  A graph's kernels are given new arguments where theirs have
 //! changed, which costs about what a launch does; its products are not to be changed, so there is a graph for each set of
