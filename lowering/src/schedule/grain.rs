@@ -15,6 +15,9 @@ const ROOM: u32 = 208;
 /// Programs that are wanted for each multiprocessor.
 const WARPS: u32 = 64;
 
+/// Elements of a tile that is turned that are worth a warp.
+const WARP_SQUARE: u32 = 1024;
+
 /// How an attention is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attend {
@@ -151,8 +154,8 @@ pub struct Grain {
     /// Elements along either side of a tile that is read along one axis and written along another, by the bytes of a
     /// point's operands: at least, at most, and the bytes along a side in between.
     side: (u32, u32, u32),
-    /// Warps that share such a tile.
-    pub side_warps: u32,
+    /// Warps that share such a tile at most, a warp for each [`WARP_SQUARE`] of it.
+    side_warps: u32,
     /// Elements along either side of the blocks of such tiles that a program takes; none where each tile is a program of its
     /// own: they start in order, so that those that run at one time touch memory close together.
     pub block: Option<u64>,
@@ -339,10 +342,16 @@ impl Grain {
     }
 
     /// Elements along either side of a tile that is read along one axis and written along another, a point's operands
-    /// having that many bytes together.
-    pub fn side(&self, bytes: usize) -> u32 {
+    /// having that many bytes together, where the shorter axis has so many.
+    pub fn side(&self, bytes: usize, shorter: u64) -> u32 {
         let (least, most, total) = self.side;
+        let most = shorter.clamp(least.into(), most.into()) as u32;
         (1 << (total / bytes.max(1) as u32).max(1).ilog2()).clamp(least, most)
+    }
+
+    /// Warps that share such a tile.
+    pub fn side_warps(&self, side: u32) -> u32 {
+        (side * side / WARP_SQUARE).clamp(1, self.side_warps)
     }
 
     /// Rows, columns and warps of a tile of `columns` or more that is reduced to so many sums a column: the more there

@@ -66,7 +66,10 @@ pub fn tiles(graph: &Graph, body: &Body, grain: Grain) -> Tiles {
         Expr::Load { node, at, .. } if varies(at) => graph.dtype(*node).bytes(),
         _ => 0,
     });
-    Tiles { lanes: grain.side(bytes.sum()), leading: true, weight: 1, grain, own_row: 1 }
+    // No longer than either axis, in whole powers of two.
+    let shorter = body.domain.axes.iter().rev().take(2).map(|axis| axis.extent.next_power_of_two()).min();
+    let lanes = grain.side(bytes.sum(), shorter.unwrap_or(1));
+    Tiles { lanes, leading: true, weight: 1, grain, own_row: 1 }
 }
 
 /// Writes the visit of all points and finishes the kernel.

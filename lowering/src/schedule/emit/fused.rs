@@ -41,7 +41,10 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     };
     let row = Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW };
     let (tiles, warps) = match (body.folds.is_empty(), lanes) {
-        (true, _) if cross.is_some() => (crossed::tiles(graph, &body, grain), grain.side_warps),
+        (true, _) if cross.is_some() => {
+            let tiles = crossed::tiles(graph, &body, grain);
+            (tiles, grain.side_warps(tiles.lanes))
+        }
         (true, _) => {
             let points = axes.iter().map(|axis| axis.extent).product();
             walk::pointwise(grain, points, widest(graph, &body))

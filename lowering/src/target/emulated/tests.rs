@@ -300,18 +300,24 @@ fn warps_share_a_row_that_is_reduced() {
 fn warps_share_points() {
     use crate::graph::Graph;
     use crate::schedule::attention::tests::{launch, operands, options};
-    for (dtype, [rows, columns], turned) in
-        [(DType::F32, [70, 1000], false), (DType::Bf16, [300, 130], true), (DType::F32, [64, 66], true)]
-    {
+    for (dtype, [rows, columns], turned, warps) in [
+        (DType::F32, [70, 1000], &[false, false][..], 4),
+        (DType::Bf16, [300, 130], &[false, true], 4),
+        (DType::Bf16, [300, 130], &[true], 8),
+        (DType::F32, [58, 40], &[true], 4),
+        (DType::F16, [300, 9], &[true], 1),
+    ] {
         let mut g = Graph::new();
-        let x = g.input(dtype, &[rows, columns]);
-        let y = g.input(dtype, &if turned { [columns, rows] } else { [rows, columns] });
-        let y = if turned { g.permute(y, &[1, 0]) } else { y };
-        let sum = g.map(Pointwise::Add, &[x, y]);
+        let operands_of = turned.iter().map(|&turned| {
+            let x = g.input(dtype, &if turned { [columns, rows] } else { [rows, columns] });
+            if turned { g.permute(x, &[1, 0]) } else { x }
+        });
+        let of: Vec<_> = operands_of.collect();
+        let sum = g.map(Pointwise::Add, &[of[0], of[of.len() - 1]]);
         g.outputs.push(sum);
         let case = launch(&g, &operands(&g), options().grain.with_long_lines(1));
-        assert_eq!(case.program.warps, if turned { 8 } else { 4 });
-        agrees_on(&case, &spec(32, case.program.warps)).unwrap_or_else(|e| panic!("{rows}x{columns} {dtype}: {e}"));
+        assert_eq!(case.program.warps, warps, "{rows}x{columns} {turned:?}");
+        agrees_on(&case, &spec(32, warps)).unwrap_or_else(|e| panic!("{rows}x{columns} {dtype}: {e}"));
     }
 }
 
