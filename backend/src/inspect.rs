@@ -212,6 +212,8 @@ pub struct Counts {
     pub compile_time: Duration,
     /// Kernels found on disk.
     pub cache_hits: u64,
+    /// Parts of plans that were begun with while their segment was still being recorded.
+    pub ahead: u64,
     /// Memory.
     pub memory: Usage,
 }
@@ -232,6 +234,7 @@ fn counts_of(machine: &Machine) -> Counts {
         compiled: c.compiled.load(Relaxed),
         compile_time: Duration::from_nanos(c.compile_nanos.load(Relaxed)),
         cache_hits: c.cache_hits.load(Relaxed),
+        ahead: c.ahead.load(Relaxed),
         memory: machine.pool.usage(),
     }
 }
@@ -286,7 +289,7 @@ pub(crate) fn write_stats(machine: &Machine) {
     let c = counts_of(machine);
     let line = format!(
         "{{\"device\":\"{}\",\"ops\":{},\"segments\":{},\"launches\":{},\"gemms\":{},\"planned\":{},\"compiled\":{},\
-         \"compile_seconds\":{:.6},\"cache_hits\":{},\"bytes_used\":{},\"bytes_peak\":{},\"bytes_kept\":{},\"allocations\":{}}}\n",
+         \"compile_seconds\":{:.6},\"cache_hits\":{},\"ahead\":{},\"bytes_used\":{},\"bytes_peak\":{},\"bytes_kept\":{},\"allocations\":{}}}\n",
         machine.device,
         c.ops,
         c.segments,
@@ -296,6 +299,7 @@ pub(crate) fn write_stats(machine: &Machine) {
         c.compiled,
         c.compile_time.as_secs_f64(),
         c.cache_hits,
+        c.ahead,
         c.memory.used,
         c.memory.peak,
         c.memory.kept,

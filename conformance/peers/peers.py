@@ -41,12 +41,14 @@ def measure(call, seconds):
     one = batch(call, 1)
     calls = int(min(max(seconds / BATCHES * 1e3 / one, LEAST), MOST))
     times = sorted(batch(call, calls) for _ in range(BATCHES))
+    alone = sorted(batch(call, 1) for _ in range(ALONE))
     bench = triton.testing.do_bench(call, warmup=20, rep=80, return_mode="median")
     return {
         "first_ms": first,
         "median_ms": times[BATCHES // 2],
         "least_ms": times[0],
         "calls": calls,
+        "alone_ms": alone[ALONE // 2],
         "bench_ms": bench,
         "digest": result,
     }

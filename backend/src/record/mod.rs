@@ -25,6 +25,7 @@ pub use tape::Tape;
 
 pub(crate) use segment::{OpMark, Operand, Work};
 use stream::Stream;
+pub(crate) use value::Value;
 
 /// Records one operation with one result.
 ///

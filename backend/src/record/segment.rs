@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::stream::Stream;
 use super::value::Value;
-use crate::run::Machine;
+use crate::run::{Ahead, Machine};
 use crate::tensor::KilnTensor;
 
 /// How many times as long a segment may become of which much is still wanted, on machines that wait for that: a training
@@ -20,6 +20,9 @@ const PATIENCE: usize = 32;
 
 /// Results that an inference may be in the middle of: a layer's, and what was projected for later steps.
 const FEW: usize = 32;
+
+/// Operations after which a device is told of what was recorded, and so on.
+const STRIDE: usize = if cfg!(test) { 8 } else { 128 };
 
 /// Which node an operation's rows begin at.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +42,10 @@ pub(crate) struct Operand {
 pub(crate) struct Work {
     /// The stream it comes from.
     pub(crate) stream: u64,
+    /// Its number.
+    pub(crate) segment: u64,
+    /// Hashes of what it begins with, each [`STRIDE`] operations longer.
+    pub(crate) beginnings: Vec<u64>,
     /// Hash of the graph with its outputs.
     pub(crate) hash: u64,
     pub(crate) graph: Graph,
@@ -79,6 +86,9 @@ pub(crate) struct Segment {
     /// Hash of the names of the last four operations.
     recent: u64,
     draws: Vec<(u32, u64)>,
+    beginnings: Vec<u64>,
+    /// How many operands and scalars the device's thread has been told of, if it was told to begin.
+    told: Option<[usize; 2]>,
 }
 
 impl Segment {
@@ -98,6 +108,8 @@ impl Segment {
             look_at: machine.segment_bytes,
             recent: 0,
             draws: Vec::new(),
+            beginnings: Vec::new(),
+            told: None,
         }
     }
 
@@ -185,6 +197,29 @@ impl Segment {
         !(self.machine.is_patient && length < limit && self.leaves_much())
     }
 
+    /// What the device can begin with, if a segment that it knows begins like this one: asked after each operation, now and
+    /// then there is an answer.
+    pub(super) fn ahead(&mut self, stream: u64) -> Option<Ahead> {
+        if !self.ops.len().is_multiple_of(STRIDE) || !self.machine.is_patient {
+            return None;
+        }
+        let hash = self.hasher.clone().finish();
+        self.beginnings.push(hash);
+        if !self.machine.knows_beginning(hash) {
+            return None;
+        }
+        let [operands, scalars] = self.told.unwrap_or_default();
+        self.told = Some([self.operands.len(), self.scalars.len()]);
+        let operands = self.operands[operands..].iter().map(|t| Arc::clone(&t.value)).collect();
+        let scalars = self.scalars[scalars..].to_vec();
+        Some(Ahead { stream, segment: self.number, hash, nodes: self.graph.nodes.len(), operands, scalars })
+    }
+
+    /// Whether the device's thread was told to begin.
+    pub(super) fn is_begun(&self) -> bool {
+        self.told.is_some()
+    }
+
     /// Whether many results are still wanted.
     fn leaves_much(&self) -> bool {
         self.results.iter().filter(|value| !value.is_dead()).nth(FEW).is_some()
@@ -246,6 +281,8 @@ impl Segment {
         }
         let work = Box::new(Work {
             stream,
+            segment: self.number,
+            beginnings: self.beginnings,
             hash: self.hasher.finish(),
             graph: self.graph,
             scalars: self.scalars,

@@ -145,6 +145,8 @@ impl Stream {
         let made = f(self, &mut segment);
         if segment.is_full() {
             self.hand_over(&mut segment);
+        } else if let Some(ahead) = segment.ahead(self.number).filter(|_| !self.is_capturing()) {
+            self.machine.send(Message::Begin(Box::new(ahead)));
         }
         made
     }
@@ -190,11 +192,14 @@ impl Stream {
         }
         let next = SEGMENTS.fetch_add(1, AcqRel);
         let done = std::mem::replace(segment, Segment::new(next, self.machine));
+        let begun = done.is_begun().then_some(done.number);
         let fuse = FUSE.try_with(Cell::get).ok().flatten().unwrap_or(crate::knobs::get().fuse);
         let strict = STRICT.try_with(Cell::get).unwrap_or_default() || crate::knobs::get().numerics == Numerics::Strict;
         if let Some((work, holds)) = done.close(self.number, fuse, strict) {
             self.machine.send(Message::Run(work));
             drop(holds);
+        } else if let Some(number) = begun {
+            self.machine.send(Message::Unwanted(number));
         }
         // Whoever sees the new number finds the old segment's work in the queue.
         self.open.store(next, Release);

@@ -1,5 +1,6 @@
 //! Tests of recording and running, on every device of this machine.
 
+mod ahead;
 mod graphs;
 mod late;
 mod profile;

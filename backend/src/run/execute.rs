@@ -17,13 +17,10 @@ use super::hold::Hold;
 use super::kernels::Kernel;
 use super::machine::Machine;
 use super::memory::Buffer;
+use super::parts::Part;
 use super::place::Place;
 use super::plans::Ready;
 use super::runner::message_of;
-
-/// Things that are asked for together: enough to be worth a call, and few enough that the device starts while the rest is
-/// gathered.
-const PART: usize = 256;
 
 /// A step that failed, and what it says.
 pub(super) struct Broken {
@@ -51,75 +48,148 @@ struct Slot {
     memory: Option<Arc<Buffer>>,
     /// The failure that spoilt it.
     failed: Option<usize>,
+    /// Whether the plan has no use for it any more.
+    done: bool,
+}
+
+/// How far the run of a plan has come.
+#[derive(Default)]
+pub(super) struct Progress {
+    slots: Vec<Slot>,
+    failures: Vec<Broken>,
+    open: Vec<(usize, Ticket)>,
+    /// How many parts were asked for.
+    parts: usize,
+    /// Whether they were not those of the other times.
+    uneven: bool,
 }
 
 struct Run<'a> {
     machine: &'static Machine,
     engine: &'a dyn Engine,
     plan: &'a Plan,
+    parts: &'a [Part],
     kernels: &'a [Result<Kernel, String>],
     scalars: &'a [u64],
-    slots: Vec<Slot>,
-    failures: Vec<Broken>,
-    open: Vec<(usize, Ticket)>,
+    at: Progress,
     /// Whether work is asked for in parts.
     gathers: bool,
     gather: Gather<'a>,
-    /// What the engine remembers of the plan's parts, as long as they are those of the other times.
+    /// What the engine remembers of the plan's parts.
     memory: Option<RefMut<'a, Vec<Memory>>>,
-    /// How many parts were asked for.
-    parts: usize,
     hold: Option<Hold>,
 }
 
-/// Runs a plan; `operands` are the graph's inputs, `scalars` its slots.  With `keep`, nobody else gets its memory.
+/// Runs a plan, or what is left of it; `operands` are the graph's inputs, `scalars` its slots.  With `keep`, nobody else
+/// gets its memory.
 pub(super) fn run(
     machine: &'static Machine,
     engine: &dyn Engine,
     ready: &Ready,
     (operands, scalars): (&[Option<Place>], &[u64]),
-    keep: bool,
+    (begun, keep): (Option<Progress>, bool),
 ) -> Outcome {
-    let (plan, timed) = (&ready.plan, explain::wanted());
-    let slots: Vec<Slot> = plan
-        .buffers
-        .values()
-        .map(|data| Slot {
-            memory: data.input.and_then(|number| operands[number as usize].as_ref()).map(|p| Arc::clone(&p.buffer)),
-            failed: None,
-        })
-        .collect();
-    let (failures, open, gather) = (Vec::new(), Vec::new(), Gather::default());
-    let gathers = engine.gathers() && !timed;
-    let memory = if gathers { ready.memory.try_borrow_mut().ok() } else { None };
-    let kernels = &ready.kernels;
-    let mut hold = keep.then(|| Hold::new(plan.buffers.len()));
-    if let Some(hold) = &mut hold {
-        let inputs = plan.buffers.keys().zip(&slots);
+    let timed = explain::wanted();
+    let mut run = Run::new(machine, engine, ready, (operands, scalars), begun.unwrap_or_default());
+    run.gathers &= !timed;
+    if keep {
+        let mut hold = Hold::new(run.plan.buffers.len());
+        let inputs = run.plan.buffers.keys().zip(&run.at.slots);
         inputs.for_each(|(buf, slot)| slot.memory.iter().for_each(|memory| hold.note(buf, memory)));
+        run.hold = Some(hold);
     }
-    let mut run =
-        Run { machine, engine, plan, kernels, scalars, slots, failures, open, gathers, gather, memory, parts: 0, hold };
     if let Err(message) = engine.begin() {
         return run.give_up(message);
     }
     let mut nanos = Vec::new();
-    let mut number = 0;
-    while let Some(step) = plan.steps.get(number) {
-        let started = (timed && !matches!(step, Step::Free(_))).then(Instant::now);
-        let ran = run.steps(number, step);
-        if started.is_some() {
-            // What fails here is reported by whoever waits next.
-            let _ = engine.synchronise();
-        }
-        nanos.extend(started.map(|started| (number, started.elapsed().as_nanos() as u64)));
-        number += ran;
+    while let Some(part) = run.parts.get(run.at.parts) {
+        run.part(part, timed.then_some(&mut nanos));
     }
-    run.submit();
     run.finish(nanos)
 }
 
+/// Begins with the plan of a segment that is still being recorded: runs the parts for which all is known that they want,
+/// `nodes` nodes of the graph and the operands and scalars that are there.  `None` if something was in the way: then
+/// nothing is as it was, but the operands are.
+pub(super) fn begin(
+    machine: &'static Machine,
+    engine: &dyn Engine,
+    ready: &Ready,
+    (operands, scalars, nodes): (&[Option<Place>], &[u64], usize),
+    begun: Progress,
+) -> Option<Progress> {
+    let mut run = Run::new(machine, engine, ready, (operands, scalars), begun);
+    let is_known = |part: &&Part| part.is_known(nodes, operands.len(), scalars.len());
+    while let Some(part) = run.parts.get(run.at.parts).filter(is_known) {
+        engine.begin().ok()?;
+        run.part(part, None);
+        if !run.at.failures.is_empty() {
+            run.at.forget(engine);
+            return None;
+        }
+    }
+    let mut at = run.at;
+    // Those that nobody else will read are known by nobody else's naming them.
+    let inputs = ready.plan.buffers.values().zip(&mut at.slots).filter(|(data, _)| data.input.is_some());
+    inputs.for_each(|(_, slot)| slot.memory = None);
+    Some(at)
+}
+
+impl Progress {
+    /// How many parts were asked for.
+    pub(super) fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// Gives up what was begun: the device comes past its checks, and nobody hears of them.
+    pub(super) fn forget(&mut self, engine: &dyn Engine) {
+        if self.open.is_empty() || engine.synchronise().is_err() {
+            return;
+        }
+        self.open.drain(..).for_each(|(_, ticket)| _ = engine.verdict(ticket));
+    }
+}
+
 impl<'a> Run<'a> {
+    fn new(
+        machine: &'static Machine,
+        engine: &'a dyn Engine,
+        ready: &'a Ready,
+        (operands, scalars): (&[Option<Place>], &'a [u64]),
+        mut at: Progress,
+    ) -> Run<'a> {
+        let plan = &ready.plan;
+        at.slots.resize(plan.buffers.len(), Slot::default());
+        for (data, slot) in plan.buffers.values().zip(&mut at.slots) {
+            if let Some(Some(place)) = data.input.map(|number| operands.get(number as usize)).filter(|_| !slot.done) {
+                slot.memory = place.as_ref().map(|place| Arc::clone(&place.buffer));
+            }
+        }
+        let gathers = engine.gathers();
+        let memory = if gathers && !at.uneven { ready.memory.try_borrow_mut().ok() } else { None };
+        let (kernels, parts, gather, hold) = (&ready.kernels[..], &ready.parts[..], Gather::default(), None);
+        Run { machine, engine, plan, parts, kernels, scalars, at, gathers, gather, memory, hold }
+    }
+
+    /// Runs the steps of a part; with `nanos`, one after the other, for the time that each takes.
+    fn part(&mut self, part: &Part, mut nanos: Option<&mut Vec<(usize, u64)>>) {
+        let plan = self.plan;
+        let mut number = part.steps.start;
+        while number < part.steps.end {
+            let step = &plan.steps[number];
+            let started = (nanos.is_some() && !matches!(step, Step::Free(_))).then(Instant::now);
+            let ran = self.steps(number, step);
+            if let (Some(nanos), Some(started)) = (&mut nanos, started) {
+                // What fails here is reported by whoever waits next.
+                let _ = self.engine.synchronise();
+                nanos.push((number, started.elapsed().as_nanos() as u64));
+            }
+            number += ran;
+        }
+        self.submit();
+        self.at.parts += 1;
+    }
+
     /// Runs a step, and a product's tail with it where the machine has use for that; gives how many steps that was.
     fn steps(&mut self, number: usize, step: &'a Step) -> usize {
         if let Step::Gemm(gemm) = step
@@ -128,13 +198,13 @@ impl<'a> Run<'a> {
             && let Ok(kernel) = &self.kernels[*program]
             && self.engine.finishes()
             && !grid.contains(&0)
-            && self.failures.is_empty()
+            && self.at.failures.is_empty()
         {
             let launch = (*grid, &args[..], &checks[..]);
             let done = catch_unwind(AssertUnwindSafe(|| self.product((gemm, cut), kernel, launch)));
             if let Err(message) = done.unwrap_or_else(|panic| Err(message_of(&*panic))) {
-                self.failures.push(Broken { step: number + 1, message });
-                [step, next].into_iter().for_each(|step| self.spoil(step, self.failures.len() - 1));
+                self.at.failures.push(Broken { step: number + 1, message });
+                [step, next].into_iter().for_each(|step| self.spoil(step, self.at.failures.len() - 1));
             }
             return 2;
         }
@@ -167,15 +237,17 @@ impl<'a> Run<'a> {
 
     fn step(&mut self, number: usize, step: &'a Step) {
         if let Step::Free(buf) = step {
-            let freed = self.slot(*buf).memory.take();
+            let slot = self.slot(*buf);
+            slot.done = true;
+            let freed = slot.memory.take();
             if self.gathers || self.hold.is_some() {
                 self.gather.keep(freed);
             }
             return;
         }
         // Without failures nobody need look what a step touches.
-        if !self.failures.is_empty()
-            && let Some(cause) = touched(step).iter().find_map(|&b| self.slots[b.as_u32() as usize].failed)
+        if !self.at.failures.is_empty()
+            && let Some(cause) = touched(step).iter().find_map(|&b| self.at.slots[b.as_u32() as usize].failed)
         {
             return self.spoil(step, cause);
         }
@@ -186,8 +258,8 @@ impl<'a> Run<'a> {
             Step::Free(_) => Ok(()),
         }));
         if let Err(message) = done.unwrap_or_else(|panic| Err(message_of(&*panic))) {
-            self.failures.push(Broken { step: number, message });
-            self.spoil(step, self.failures.len() - 1);
+            self.at.failures.push(Broken { step: number, message });
+            self.spoil(step, self.at.failures.len() - 1);
         }
     }
 
@@ -199,13 +271,13 @@ impl<'a> Run<'a> {
     }
 
     fn slot(&mut self, buf: Buf) -> &mut Slot {
-        &mut self.slots[buf.as_u32() as usize]
+        &mut self.at.slots[buf.as_u32() as usize]
     }
 
     /// The memory of a buffer, which is found at its first use.
     fn memory(&mut self, buf: Buf) -> Result<&Arc<Buffer>, String> {
         let at = buf.as_u32() as usize;
-        if self.slots[at].memory.is_none() {
+        if self.at.slots[at].memory.is_none() {
             let data = &self.plan.buffers[buf];
             let bytes =
                 usize::try_from(data.len).ok().and_then(|n| n.checked_mul(data.dtype.bytes())).unwrap_or(usize::MAX);
@@ -218,9 +290,9 @@ impl<'a> Run<'a> {
                 None => self.allocate(bytes)?,
             };
             self.hold.iter_mut().for_each(|hold| hold.note(buf, &memory));
-            self.slots[at].memory = Some(memory);
+            self.at.slots[at].memory = Some(memory);
         }
-        match &self.slots[at].memory {
+        match &self.at.slots[at].memory {
             Some(memory) => Ok(memory),
             None => unreachable!("the memory was just found"),
         }
@@ -234,7 +306,7 @@ impl<'a> Run<'a> {
     fn allocate(&mut self, bytes: usize) -> Result<Arc<Buffer>, String> {
         match self.machine.pool.allocate(bytes) {
             Err(_) if !self.gather.asked.is_empty() => {
-                self.memory = None;
+                (self.memory, self.at.uneven) = (None, true);
                 self.submit();
                 self.machine.pool.allocate(bytes)
             }
@@ -247,18 +319,15 @@ impl<'a> Run<'a> {
         let mut gather = std::mem::take(&mut self.gather);
         if !gather.asked.is_empty() {
             let memory = self.memory.as_deref_mut().map(|parts| {
-                if parts.len() == self.parts {
-                    parts.push(None);
-                }
-                &mut parts[self.parts]
+                parts.resize_with(parts.len().max(self.at.parts + 1), || None);
+                &mut parts[self.at.parts]
             });
-            self.parts += 1;
             // SAFETY: each thing was gathered where it could have been asked for, and its memory was kept.
             match unsafe { self.engine.submit(&gather.asked, &gather.words, memory) } {
-                Ok(open) => self.open.extend(open.into_iter().map(|(at, ticket)| (gather.steps[at], ticket))),
+                Ok(open) => self.at.open.extend(open.into_iter().map(|(at, ticket)| (gather.steps[at], ticket))),
                 Err((at, message)) => {
-                    self.failures.push(Broken { step: gather.steps[at], message });
-                    let (plan, cause) = (self.plan, self.failures.len() - 1);
+                    self.at.failures.push(Broken { step: gather.steps[at], message });
+                    let (plan, cause) = (self.plan, self.at.failures.len() - 1);
                     gather.steps[at..].iter().for_each(|&number| self.spoil(&plan.steps[number], cause));
                 }
             }
@@ -309,9 +378,6 @@ impl<'a> Run<'a> {
     fn ask(&mut self, step: usize, asked: Asked<'a>, checks: &[String]) -> Result<(), String> {
         if self.gathers {
             self.gather.push(step, asked);
-            if self.gather.asked.len() == PART {
-                self.submit();
-            }
             return Ok(());
         }
         // SAFETY: the plan passes a word per parameter; its buffers hold all elements that the program accesses or the
@@ -322,7 +388,7 @@ impl<'a> Run<'a> {
             Checked::Now(0) => Ok(()),
             Checked::Now(code) => Err(meaning(checks, code)),
             Checked::Later(ticket) => {
-                self.open.push((step, ticket));
+                self.at.open.push((step, ticket));
                 Ok(())
             }
         }
@@ -377,15 +443,15 @@ impl<'a> Run<'a> {
                         fate: None,
                     })
                     .map_err(|m| {
-                        self.failures.push(Broken { step: plan.steps.len(), message: m });
-                        self.failures.len() - 1
+                        self.at.failures.push(Broken { step: plan.steps.len(), message: m });
+                        self.at.failures.len() - 1
                     }),
             };
             outputs.push(place);
         }
         let mut held = self.hold;
-        held.iter_mut().for_each(|hold| hold.keep(self.slots.drain(..).filter_map(|slot| slot.memory)));
-        Outcome { outputs, failures: self.failures, open: self.open, nanos, held, stayed: Vec::new() }
+        held.iter_mut().for_each(|hold| hold.keep(self.at.slots.drain(..).filter_map(|slot| slot.memory)));
+        Outcome { outputs, failures: self.at.failures, open: self.at.open, nanos, held, stayed: Vec::new() }
     }
 }
 

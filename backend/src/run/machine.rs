@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use burn_backend::ExecutionError;
+use rustc_hash::FxHashSet;
 
+use super::ahead::Ahead;
 use super::engine::{self, Start};
 use super::exit;
 use super::failure::Failure;
@@ -31,6 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Message {
     /// Run a segment.
     Run(Box<Work>),
+    /// Begin with one that is still being recorded.
+    Begin(Box<Ahead>),
+    /// Nobody wants anything of a segment that was begun with.
+    Unwanted(u64),
     /// Answer when everything before has been asked for: its values have their places.
     Reach(SyncSender<()>),
     /// Answer when everything before is done, or why it never will be.
@@ -67,6 +73,8 @@ pub(crate) struct Counters {
     pub(crate) compiled: AtomicU64,
     pub(crate) compile_nanos: AtomicU64,
     pub(crate) cache_hits: AtomicU64,
+    /// Parts of plans that ran before their segment was whole, and came to be wanted.
+    pub(crate) ahead: AtomicU64,
 }
 
 /// The seed and how many random elements were drawn from it.
@@ -123,6 +131,8 @@ pub(crate) struct Machine {
     /// Whether a segment of which much is still wanted goes on: memory is a way off, and what need not be written to it
     /// saves more than working on the first operations early.
     pub(crate) is_patient: bool,
+    /// Hashes of what known segments begin with.
+    beginnings: Mutex<FxHashSet<u64>>,
     /// Set at the end of the process: what is still in the queue is left undone.
     halted: AtomicBool,
     queue: SyncSender<Message>,
@@ -163,6 +173,7 @@ impl Machine {
             random: Mutex::new(Generator { seed: entropy(), drawn: 0 }),
             counters: Counters::default(),
             windows: OpenWindows::default(),
+            beginnings: Mutex::default(),
             halted: AtomicBool::new(false),
             queue,
             failures: Mutex::new(Vec::new()),
@@ -191,6 +202,18 @@ impl Machine {
         let (reply, answer) = sync_channel(1);
         self.send(Message::Halt(reply));
         let _ = answer.recv_timeout(PATIENCE);
+    }
+
+    /// Whether a known segment begins so.
+    pub(crate) fn knows_beginning(&self, hash: u64) -> bool {
+        lock(&self.beginnings).contains(&hash)
+    }
+
+    /// Adds what known segments begin with.
+    pub(super) fn add_beginnings(&self, hashes: Vec<u64>) {
+        if !hashes.is_empty() {
+            lock(&self.beginnings).extend(hashes);
+        }
     }
 
     /// Puts a message into the queue.
@@ -308,8 +331,10 @@ fn serve(machine: &'static Machine, inbox: Receiver<Message>, start: Start) {
     let mut runner = Runner::new(machine, start);
     for message in inbox {
         match message {
-            Message::Run(_) | Message::Replay(_) if machine.halted.load(Relaxed) => {}
+            Message::Run(_) | Message::Begin(_) | Message::Replay(_) if machine.halted.load(Relaxed) => {}
             Message::Run(work) => runner.run(*work),
+            Message::Begin(ahead) => runner.begin(*ahead),
+            Message::Unwanted(segment) => runner.beginnings.forget(segment, &*runner.kernels.engine),
             Message::Capture { stream, first } => runner.capture(stream, first),
             Message::Captured(stream, reply) => {
                 let _ = reply.send(runner.captured(stream));

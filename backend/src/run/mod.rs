@@ -1,5 +1,6 @@
 //! Running: a thread per device takes segments in the order they come, plans them, compiles what is new, and launches.
 
+mod ahead;
 mod blas;
 mod cache;
 mod capture;
@@ -18,6 +19,7 @@ mod hold;
 mod kernels;
 mod machine;
 mod memory;
+mod parts;
 mod place;
 mod plans;
 mod profile;
@@ -28,6 +30,7 @@ mod stay;
 mod tail;
 mod warn;
 
+pub(crate) use ahead::Ahead;
 #[cfg(test)]
 pub(crate) use engine::delayed;
 pub(crate) use engine::{about, count};

@@ -1,10 +1,11 @@
 //! Plans of segments, kept for the next time the same segment comes.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kiln_lowering::graph::Graph;
+use kiln_lowering::DType;
+use kiln_lowering::graph::{Graph, Op};
 use kiln_lowering::pipeline;
 use kiln_lowering::schedule::{InputData, Options, Plan, Step};
 use rustc_hash::FxHashMap;
@@ -13,11 +14,15 @@ use super::dump;
 use super::engine::Memory;
 use super::fate::{Sources, sources};
 use super::kernels::{Effort, Kernel, Kernels};
+use super::parts::{Part, parts};
 use crate::inspect::Shape;
 use crate::knobs::Stage;
 
 /// Plans kept at most; beyond, those not used for longest go.
 const KEPT: usize = 1024;
+
+/// Trust in a plan whose segments were not begun with yet.
+const LUCK: i32 = 4;
 
 /// A plan that can run.
 pub(super) struct Ready {
@@ -25,6 +30,12 @@ pub(super) struct Ready {
     /// Unlike any other's, counted as they are made.
     pub(super) number: u64,
     pub(super) kernels: Vec<Result<Kernel, String>>,
+    /// How it went with segments that were begun with: below 0 where too many turned out to be another's.
+    pub(super) luck: Cell<i32>,
+    /// What is asked for together.
+    pub(super) parts: Vec<Part>,
+    /// What the graph's inputs are taken for.
+    pub(super) inputs: Vec<(DType, InputData)>,
     /// What reports say about it.
     pub(super) shape: Arc<Shape>,
     sources: OnceCell<Vec<Sources>>,
@@ -41,7 +52,6 @@ impl Ready {
 
 struct Entry {
     graph: Graph,
-    inputs: Vec<InputData>,
     options: Options,
     ready: Rc<Ready>,
     used: u64,
@@ -67,7 +77,8 @@ impl Plans {
     ) -> (Rc<Ready>, Option<Effort>) {
         self.clock += 1;
         let clock = self.clock;
-        let same = |e: &Entry| e.options == *options && e.inputs == *inputs && e.graph == *graph;
+        let fits = |e: &Entry| e.ready.inputs.iter().map(|(_, input)| input).eq(inputs);
+        let same = |e: &Entry| e.options == *options && fits(e) && e.graph == *graph;
         if let Some(entry) = self.entries.get_mut(&hash).and_then(|list| list.iter_mut().find(|e| same(e))) {
             entry.used = clock;
             return (Rc::clone(&entry.ready), None);
@@ -87,21 +98,19 @@ impl Plans {
             dump::write(Stage::Tile, &dump::label(program), || program.to_string());
         }
         self.made += 1;
+        let dtypes = graph.nodes.values().filter(|data| matches!(data.op, Op::Input(_))).map(|data| data.dtype);
         let ready = Rc::new(Ready {
+            parts: parts(&plan),
+            inputs: dtypes.zip(inputs.iter().cloned()).collect(),
             plan,
             number: self.made,
+            luck: Cell::new(LUCK),
             kernels: found,
             shape,
             sources: OnceCell::new(),
             memory: RefCell::default(),
         });
-        let entry = Entry {
-            graph: graph.clone(),
-            inputs: inputs.to_vec(),
-            options: options.clone(),
-            ready: Rc::clone(&ready),
-            used: clock,
-        };
+        let entry = Entry { graph: graph.clone(), options: options.clone(), ready: Rc::clone(&ready), used: clock };
         self.entries.entry(hash).or_default().push(entry);
         self.count += 1;
         if self.count > KEPT {

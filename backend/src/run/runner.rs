@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use kiln_lowering::graph::{Graph, Node, Op};
 use kiln_lowering::schedule::{Absorbs, Gemm, InputData, Options, Step};
 
+use super::ahead::Beginnings;
 use super::capture::Capture;
 use super::engine::{Start, Ticket};
-use super::execute::{self, Broken, Outcome};
+use super::execute::{self, Broken, Outcome, Progress};
 use super::explain;
 use super::failure::Failure;
 use super::fate::Fate;
@@ -30,6 +31,7 @@ pub(super) struct Runner {
     pub(super) machine: &'static Machine,
     pub(super) kernels: Kernels,
     plans: Plans,
+    pub(super) beginnings: Beginnings,
     pub(super) flights: Flights,
     pub(super) captures: Vec<Capture>,
     pub(super) graphs: Graphs,
@@ -43,6 +45,7 @@ impl Runner {
             machine,
             kernels: Kernels::new(start()),
             plans: Plans::default(),
+            beginnings: Beginnings::default(),
             flights: Flights::default(),
             captures: Vec::new(),
             graphs: Graphs::default(),
@@ -78,6 +81,8 @@ impl Runner {
             let message = message_of(&*panic);
             self.fail(&work, &message);
         }
+        // Whatever was begun is done with now.
+        self.beginnings.forget(work.segment, &*self.kernels.engine);
         self.watched(work.stream, watched);
     }
 
@@ -95,8 +100,16 @@ impl Runner {
         };
         let clock = self.windows.clock(work.stream);
         let keep = self.capture_of(work.stream).is_some();
-        let mut outcome = execute::run(self.machine, &*self.kernels.engine, &ready, (operands, &work.scalars), keep);
+        let engine = &*self.kernels.engine;
+        let begun = self.beginnings.take(work, &ready, engine);
+        let ahead = begun.as_ref().map_or(0, Progress::parts);
+        self.machine.counters.ahead.fetch_add(ahead as u64, Relaxed);
+        let mut outcome = execute::run(self.machine, engine, &ready, (operands, &work.scalars), (begun, keep));
         self.windows.add(work.stream, clock);
+        if effort.is_none() && !keep {
+            let new = self.beginnings.learn(&work.beginnings, &ready);
+            self.machine.add_beginnings(new);
+        }
         let copies = stay(work, operands, &mut outcome);
         if let (Some(held), Some(capture)) = (outcome.held.take(), self.capture_of(work.stream)) {
             capture.add(work, (&ready, held, copies), operands);
@@ -291,6 +304,8 @@ fn single(work: &Work, index: usize) -> Work {
     graph.outputs = vec![node];
     Work {
         stream: work.stream,
+        segment: 0,
+        beginnings: Vec::new(),
         hash: work.hash.rotate_left(23) ^ u64::from(node.as_u32()),
         graph,
         scalars: work.scalars.clone(),

@@ -18,8 +18,12 @@ const BATCHES: usize = 7;
 const LEAST: f64 = 8.0;
 const MOST: f64 = 400.0;
 
+/// Calls that are waited for one by one.
+const ALONE: usize = 7;
+
 /// Sets a workload up and times it for about `seconds`: `first_ms` (the first call, compiling included), `median_ms` and
-/// `least_ms` (over batches, a call), `calls` (of a batch), and a digest of the result.
+/// `least_ms` (over batches, a call), `calls` (of a batch), `alone_ms` (the median of calls each of which is waited for), and
+/// a digest of the result.
 pub fn measure(workload: &Workload, device: &Device, seconds: f64) -> Result<Value, String> {
     let mut run = Run { step: (workload.prepare)(device), device: device.clone() };
     run.sync()?;
@@ -30,8 +34,11 @@ pub fn measure(workload: &Workload, device: &Device, seconds: f64) -> Result<Val
     let calls = (seconds / BATCHES as f64 * 1e3 / one).clamp(LEAST, MOST) as usize;
     let mut times = (0..BATCHES).map(|_| run.batch(calls)).collect::<Result<Vec<_>, _>>()?;
     times.sort_by(f64::total_cmp);
+    let mut alone = (0..ALONE).map(|_| run.batch(1)).collect::<Result<Vec<_>, _>>()?;
+    alone.sort_by(f64::total_cmp);
     Ok(json!({
-        "first_ms": first, "median_ms": times[BATCHES / 2], "least_ms": times[0], "calls": calls, "digest": digest,
+        "first_ms": first, "median_ms": times[BATCHES / 2], "least_ms": times[0], "calls": calls,
+        "alone_ms": alone[ALONE / 2], "digest": digest,
     }))
 }
 

@@ -15,7 +15,7 @@ use super::operands::operands;
 use super::plan::{
     Absorbs, Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
 };
-use super::simplify::simplify;
+use super::simplify::simplify_with_origins;
 use super::trace::strided;
 use crate::DType;
 use crate::graph::{Graph, Node, Op};
@@ -31,8 +31,26 @@ pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {
 
 /// As [`plan()`], for a machine whose library computes products with those epilogues that it `absorbs`.
 pub fn plan_for(graph: &Graph, inputs: &[InputData], options: &Options, absorbs: Absorbs<'_>) -> Plan {
-    let simple = simplify(graph, options);
-    assemble(&groups(simple, inputs, options), inputs, options, absorbs).0
+    let (simple, origins) = simplify_with_origins(graph, options);
+    let groups = groups(simple, inputs, options);
+    let (mut plan, group_of_step) = assemble(&groups, inputs, options, absorbs);
+    plan.known = known(&plan, &groups, &origins, &group_of_step);
+    plan
+}
+
+/// [`Plan::known`], given where the nodes of the simplified graph come from.
+fn known(plan: &Plan, groups: &Groups, origins: &PrimaryMap<Node, Node>, group_of_step: &[usize]) -> Vec<u32> {
+    let mut computing = group_of_step.iter();
+    let steps = plan.steps.iter().scan(0, |known, step| {
+        if !matches!(step, Step::Free(_))
+            && let Some(&at) = computing.next()
+        {
+            let origins = groups.list[at].roots().iter().filter_map(|&root| origins.get(root));
+            *known = origins.map(|origin| origin.as_u32() + 1).max().unwrap_or(u32::MAX);
+        }
+        Some(*known)
+    });
+    steps.collect()
 }
 
 /// The plan of finished groups, and for each of its steps that compute something the number of its group.  A tail that
@@ -375,7 +393,8 @@ impl<'a> Assembler<'a> {
             None => unreachable!("{node} is wanted and has no buffer"),
         });
         let outputs = outputs.collect();
-        Plan { programs: self.programs.into_iter().collect(), buffers: self.buffers, steps: self.steps, outputs }
+        let programs = self.programs.into_iter().collect();
+        Plan { programs, buffers: self.buffers, steps: self.steps, known: Vec::new(), outputs }
     }
 }
 

@@ -24,8 +24,8 @@ pub fn render(both: &Both) -> String {
     lines.extend(both.rows.iter().map(|row| cells(row, &peers, both.copy())));
     page += &table(&lines);
     page += "\nMilliseconds a call: medians of batches closed by one wait, on both sides. `do_bench` is the fastest peer \
-             by triton.testing.do_bench, which empties the caches before each call. GB/s count each input and output \
-             once.\n";
+             by triton.testing.do_bench, which empties the caches before each call; `alone`: medians of calls each of which \
+             is waited for, Kiln's and the fastest peer's. GB/s count each input and output once.\n";
     let launches = &both.ours["launches"];
     if let (Some(kernels), Some(each)) = (launches["kernels"].as_u64(), launches["microseconds"].as_f64()) {
         page += &format!("\nA launched kernel of a repeated plan of {kernels} small ones: {each:.2} µs");
@@ -47,7 +47,8 @@ pub fn render(both: &Both) -> String {
 
 fn headings(peers: &[&str]) -> Vec<String> {
     let own = ["workload", "Kiln ms"].into_iter();
-    let behind = ["do_bench", "ratio", "GB/s", "of copy", "TFLOP/s", "first s", "compiled first s"];
+    let behind =
+        ["do_bench", "ratio", "alone", "peer alone", "GB/s", "of copy", "TFLOP/s", "first s", "compiled first s"];
     own.chain(peers.iter().copied()).chain(behind).map(str::to_owned).collect()
 }
 
@@ -57,12 +58,18 @@ fn cells(row: &Row, peers: &[&str], copy: f64) -> Vec<String> {
     let ms = row.milliseconds();
     let bandwidth = ms.map(|ms| row.bytes / ms / 1e6);
     let first = row.kiln.as_ref().ok().and_then(|kiln| kiln["first_ms"].as_f64()).map(|ms| ms / 1e3);
-    let bench = row.peers.iter().filter_map(|(_, peer)| peer["bench_ms"].as_f64()).fold(f64::NAN, f64::min);
+    let alone = row.kiln.as_ref().ok().and_then(|kiln| kiln["alone_ms"].as_f64());
+    let fastest = |key: &str| {
+        let least = row.peers.iter().filter_map(|(_, peer)| peer[key].as_f64()).fold(f64::NAN, f64::min);
+        Some(least).filter(|ms| ms.is_finite())
+    };
     let mut cells = vec![row.name.clone(), shown(ms, 4)];
     cells.extend(peers.iter().map(|peer| shown(row.of_peer(peer, "median_ms"), 4)));
     cells.extend([
-        shown(Some(bench).filter(|ms| ms.is_finite()), 4),
+        shown(fastest("bench_ms"), 4),
         row.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}x")),
+        shown(alone, 4),
+        shown(fastest("alone_ms"), 4),
         shown(bandwidth, 0),
         bandwidth.map_or(String::new(), |rate| format!("{:.0} %", 100.0 * rate / copy)),
         shown(ms.filter(|_| row.flops > 0.0).map(|ms| row.flops / ms / 1e9), 1),
