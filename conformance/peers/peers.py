@@ -21,7 +21,7 @@ from gpt2 import Training
 from numbers_of_bench import digest
 from workloads import HEAVY, HEAVY_VARIANTS, WORKLOADS
 
-WARM_UP, BATCHES, LEAST, MOST = 4, 7, 8, 400
+WARM_UP, BATCHES, ALONE, LEAST, MOST = 4, 7, 7, 8, 400
 
 
 def batch(call, calls):
