@@ -79,7 +79,7 @@ fn rows_and_columns_are_reduced_by_one_tree() {
                     assert!(same(&along, &across), "{kind:?} of {rows} rows of {length}");
                 }
                 // By several warps, where a row is long enough.
-                let (shared, _) = reduced(kind, &x, 1, Grain::of_threads(8));
+                let (shared, _) = reduced(kind, &x, 1, Grain::of_threads(8000));
                 assert!(same(&along, &shared), "{kind:?} of {rows} rows of {length}, shared");
                 let exact = !matches!(kind, Reduction::Sum | Reduction::Prod);
                 assert!(!exact || same(&along, &truth), "{kind:?} of {rows} rows of {length}: {along:?} {truth:?}");

@@ -23,7 +23,7 @@ use crate::tensor::KilnTensor;
 pub use graph::KilnGraph;
 pub use tape::Tape;
 
-pub(crate) use segment::{OpMark, Operand, Work};
+pub(crate) use segment::{Beginning, OpMark, Operand, Work};
 use stream::Stream;
 pub(crate) use value::Value;
 

@@ -38,14 +38,24 @@ pub(crate) struct Operand {
     pub(crate) dead: bool,
 }
 
+/// A segment's first operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) hash: u64,
+    /// How many nodes, operands and scalars there are.
+    pub(crate) nodes: usize,
+    pub(crate) operands: usize,
+    pub(crate) scalars: usize,
+}
+
 /// A closed segment, ready to run.
 pub(crate) struct Work {
     /// The stream it comes from.
     pub(crate) stream: u64,
     /// Its number.
     pub(crate) segment: u64,
-    /// Hashes of what it begins with, each [`STRIDE`] operations longer.
-    pub(crate) beginnings: Vec<u64>,
+    /// What it begins with, each [`STRIDE`] operations longer.
+    pub(crate) beginnings: Vec<Beginning>,
     /// Hash of the graph with its outputs.
     pub(crate) hash: u64,
     pub(crate) graph: Graph,
@@ -86,7 +96,7 @@ pub(crate) struct Segment {
     /// Hash of the names of the last four operations.
     recent: u64,
     draws: Vec<(u32, u64)>,
-    beginnings: Vec<u64>,
+    beginnings: Vec<Beginning>,
     /// How many operands and scalars the device's thread has been told of, if it was told to begin.
     told: Option<[usize; 2]>,
 }
@@ -204,15 +214,15 @@ impl Segment {
             return None;
         }
         let hash = self.hasher.clone().finish();
-        self.beginnings.push(hash);
+        let (nodes, operands, scalars) = (self.graph.nodes.len(), self.operands.len(), self.scalars.len());
+        self.beginnings.push(Beginning { hash, nodes, operands, scalars });
         if !self.machine.knows_beginning(hash) {
             return None;
         }
-        let [operands, scalars] = self.told.unwrap_or_default();
-        self.told = Some([self.operands.len(), self.scalars.len()]);
-        let operands = self.operands[operands..].iter().map(|t| Arc::clone(&t.value)).collect();
-        let scalars = self.scalars[scalars..].to_vec();
-        Some(Ahead { stream, segment: self.number, hash, nodes: self.graph.nodes.len(), operands, scalars })
+        let [told_operands, told_scalars] = self.told.replace([operands, scalars]).unwrap_or_default();
+        let operands = self.operands[told_operands..].iter().map(|t| Arc::clone(&t.value)).collect();
+        let scalars = self.scalars[told_scalars..].to_vec();
+        Some(Ahead { stream, segment: self.number, hash, nodes, operands, scalars })
     }
 
     /// Whether the device's thread was told to begin.

@@ -12,10 +12,11 @@ use rustc_hash::FxHashMap;
 use super::engine::Engine;
 use super::execute::{self, Progress};
 use super::explain;
+use super::parts::Part;
 use super::place::Place;
 use super::plans::Ready;
 use super::runner::Runner;
-use crate::record::{Value, Work};
+use crate::record::{Beginning, Value, Work};
 
 /// Beginnings that are known at most; beyond, all are forgotten.
 const KNOWN: usize = 4096;
@@ -59,16 +60,19 @@ pub(super) struct Beginnings {
 }
 
 impl Beginnings {
-    /// Remembers how segments of this plan begin; gives the hashes that were not known.
-    pub(super) fn learn(&mut self, hashes: &[u64], ready: &Rc<Ready>) -> Vec<u64> {
-        let is_long = ready.parts.first().is_some_and(|part| part.spares) && ready.parts.len() > 1;
-        if !is_long || ready.luck.get() < 0 || hashes.last().is_none_or(|last| self.leads_to(*last, ready)) {
-            return Vec::new();
-        }
+    /// Remembers where one more part of this plan can run, as its segments are recorded; gives the hashes that were not
+    /// known.  The last beginning comes too late to be worth telling of.
+    pub(super) fn learn(&mut self, beginnings: &[Beginning], ready: &Rc<Ready>) -> Vec<u64> {
+        let Some((_, early)) = beginnings.split_last().filter(|_| ready.luck.get() >= 0) else { return Vec::new() };
+        let first = |part: &Part| early.iter().find(|b| part.is_known(b.nodes, b.operands, b.scalars));
+        let mut hashes: Vec<u64> = ready.parts.iter().map_while(first).map(|beginning| beginning.hash).collect();
+        hashes.dedup();
+        hashes.retain(|&hash| !self.leads_to(hash, ready));
         if self.plans.len() > KNOWN {
             self.plans.clear();
         }
-        hashes.iter().filter(|&&hash| self.plans.insert(hash, Rc::clone(ready)).is_none()).copied().collect()
+        hashes.retain(|&hash| self.plans.insert(hash, Rc::clone(ready)).is_none());
+        hashes
     }
 
     fn leads_to(&self, hash: u64, ready: &Rc<Ready>) -> bool {

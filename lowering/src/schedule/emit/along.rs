@@ -25,14 +25,18 @@ const EACH: u64 = 2;
 /// Tiles of [`LANES`] terms that a warp takes at once where several share a row whose terms may come in any order.
 const TOGETHER: u32 = 8;
 
-/// How many warps share a row: several, where there are some chunks for each, and all that is done is to reduce it.
+/// How many warps share a row: several, where there are some chunks for each, all that is done is to reduce it, and there
+/// are not as many rows as keep the machine busy.
 pub fn warps(body: &Body, terms: u64, grain: Grain) -> u32 {
-    let several = terms >= EACH * CHUNK * u64::from(grain.row_warps);
-    let single = body.domain.axes.iter().filter(|axis| axis.reduced).count() == 1;
+    let warps = u64::from(grain.row_warps);
+    let axes = &body.domain.axes;
+    let rows: u64 = axes.iter().filter(|axis| !axis.reduced).map(|axis| axis.extent).product();
+    let few = rows * warps <= grain.programs.into() && terms >= EACH * CHUNK * warps;
+    let single = axes.iter().filter(|axis| axis.reduced).count() == 1;
     let first = body.folds.iter().all(|fold| body.exprs.list[fold.input].stage == 0);
     let reduces = first && body.stores.iter().all(|store| !store.full);
     let loads = body.exprs.list.values().filter(|data| matches!(data.expr, Expr::Load { .. })).count();
-    if several && single && reduces && loads <= FEW { grain.row_warps } else { 1 }
+    if few && single && reduces && loads <= FEW { grain.row_warps } else { 1 }
 }
 
 impl Visit<'_> {
