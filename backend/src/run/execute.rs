@@ -121,15 +121,14 @@ pub(super) fn begin(
     let mut run = Run::new(machine, engine, ready, (operands, scalars), begun);
     let is_known = |part: &&Part| part.is_known(nodes, operands.len(), scalars.len());
     while let Some(part) = run.parts.get(run.at.parts).filter(is_known) {
-        engine.begin().ok()?;
-        run.part(part, None);
-        if !run.at.failures.is_empty() {
+        let ran = engine.begin().map(|()| run.part(part, None));
+        if ran.is_err() || !run.at.failures.is_empty() {
             run.at.forget(engine);
             return None;
         }
     }
     let mut at = run.at;
-    // Those that nobody else will read are known by nobody else's naming them.
+    // Operands are named again when it goes on: until then they may turn out to be others'.
     let inputs = ready.plan.buffers.values().zip(&mut at.slots).filter(|(data, _)| data.input.is_some());
     inputs.for_each(|(_, slot)| slot.memory = None);
     Some(at)
@@ -203,8 +202,8 @@ impl<'a> Run<'a> {
             let launch = (*grid, &args[..], &checks[..]);
             let done = catch_unwind(AssertUnwindSafe(|| self.product((gemm, cut), kernel, launch)));
             if let Err(message) = done.unwrap_or_else(|panic| Err(message_of(&*panic))) {
-                self.at.failures.push(Broken { step: number + 1, message });
-                [step, next].into_iter().for_each(|step| self.spoil(step, self.at.failures.len() - 1));
+                let cause = self.fail(number + 1, message);
+                [step, next].into_iter().for_each(|step| self.spoil(step, cause));
             }
             return 2;
         }
@@ -258,9 +257,17 @@ impl<'a> Run<'a> {
             Step::Free(_) => Ok(()),
         }));
         if let Err(message) = done.unwrap_or_else(|panic| Err(message_of(&*panic))) {
-            self.at.failures.push(Broken { step: number, message });
-            self.spoil(step, self.at.failures.len() - 1);
+            let cause = self.fail(number, message);
+            self.spoil(step, cause);
         }
+    }
+
+    /// Notes that a step failed; gives the failure's number.  What depends on it is left out, so that no part is what it was
+    /// the other times.
+    fn fail(&mut self, step: usize, message: String) -> usize {
+        self.at.failures.push(Broken { step, message });
+        (self.memory, self.at.uneven) = (None, true);
+        self.at.failures.len() - 1
     }
 
     /// Marks what a step writes.
@@ -326,8 +333,7 @@ impl<'a> Run<'a> {
             match unsafe { self.engine.submit(&gather.asked, &gather.words, memory) } {
                 Ok(open) => self.at.open.extend(open.into_iter().map(|(at, ticket)| (gather.steps[at], ticket))),
                 Err((at, message)) => {
-                    self.at.failures.push(Broken { step: gather.steps[at], message });
-                    let (plan, cause) = (self.plan, self.at.failures.len() - 1);
+                    let (plan, cause) = (self.plan, self.fail(gather.steps[at], message));
                     gather.steps[at..].iter().for_each(|&number| self.spoil(&plan.steps[number], cause));
                 }
             }

@@ -123,7 +123,7 @@ fn warps_share_the_row_of_a_norm() {
 #[test]
 fn the_terms_of_a_chunk_are_asked_for_together() {
     let mut g = Graph::new();
-    let x = g.input(DType::Bf16, &[64, 50_304]);
+    let x = g.input(DType::Bf16, &[16, 50_304]);
     let y = g.reduce(Reduction::Sum, x, &[1], DType::Bf16);
     g.outputs.push(y);
     let (warps, text) = kernel(&g);

@@ -69,7 +69,9 @@ impl Replays {
     fn find(&mut self, device: &Device, asked: &[Asked<'_>], words: &[u64]) -> Option<usize> {
         let products: Vec<At> =
             asked.iter().filter_map(|one| if let Asked::Product { at, .. } = one { Some(*at) } else { None }).collect();
-        if let Some(known) = self.variants.iter().position(|v| v.products == products) {
+        let launches = asked.len() - products.len();
+        let fits = |v: &Variant| v.products == products && v.graph.kernels() == launches;
+        if let Some(known) = self.variants.iter().position(fits) {
             return Some(known);
         }
         let at = self.recorded as usize % VARIANTS;

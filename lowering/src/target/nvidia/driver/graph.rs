@@ -63,6 +63,13 @@ impl Drop for Graph {
     }
 }
 
+impl Graph {
+    /// How many kernels it has.
+    pub fn kernels(&self) -> usize {
+        self.nodes.len()
+    }
+}
+
 /// A stream that is recording; stops when dropped.
 struct Recording(sys::CUstream);
 
