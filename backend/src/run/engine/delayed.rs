@@ -315,7 +315,19 @@ impl Engine for Delayed {
         true
     }
 
-    unsafe fn submit(&self, asked: &[Asked<'_>], words: &[u64], _: Option<&mut Memory>) -> Submitted {
+    unsafe fn submit(&self, asked: &[Asked<'_>], words: &[u64], memory: Option<&mut Memory>) -> Submitted {
+        if let Some(memory) = memory {
+            // Others run what they recorded of a part, with new words: it must be the same work each time.
+            let work: Vec<Option<(usize, [u32; 3])>> = asked
+                .iter()
+                .map(|one| match one {
+                    Asked::Launch { kernel, grid, .. } => Some((Arc::as_ptr(kernel).addr(), *grid)),
+                    Asked::Product { .. } => None,
+                })
+                .collect();
+            let known = memory.get_or_insert_with(|| Box::new(work.clone())).downcast_ref();
+            assert_eq!(known, Some(&work), "a part of a plan is another than it was");
+        }
         // SAFETY: as the caller promises.
         unsafe { ask_each(self, asked, words) }
     }
