@@ -5,9 +5,9 @@ use kiln_lowering::DType;
 use kiln_lowering::graph::arbitrary::{Case, Draws, Fill, Wishes, case, fill};
 use kiln_lowering::graph::array::Array;
 use kiln_lowering::graph::oracle;
-use kiln_lowering::graph::{Graph, Node, Reduction, number};
+use kiln_lowering::graph::{Graph, Node, Op, Reduction, number};
 use kiln_lowering::op::Pointwise;
-use kiln_lowering::schedule::{self, Grain, InputData, Layout, Options, execute};
+use kiln_lowering::schedule::{self, Grain, InputData, Layout, Options, Step, execute};
 
 fn run(case: &Case, fuse: bool, rewrite: bool, grain: Grain) -> Result<Vec<Array>, String> {
     let options = Options { fuse, gemm_from: None, grain };
@@ -279,4 +279,48 @@ fn large_results_are_written_past_the_caches() {
     assert!(!all_or_none(streams([128, 127], false, double)));
     assert!(!all_or_none(streams([128, 128], true, double)));
     assert!(!all_or_none(streams([128, 128], false, centred)));
+}
+
+/// The grid and the warps of the one kernel that a graph becomes.
+fn kernel_of(graph: &Graph, grain: Grain) -> ([u32; 3], u32) {
+    let inputs = graph.nodes.values().filter(|data| matches!(data.op, Op::Input(_)));
+    let inputs: Vec<InputData> = inputs
+        .map(|data| InputData { layout: Layout::contiguous(&data.dims), buffer_len: data.len(), donated: false })
+        .collect();
+    let plan = schedule::plan(graph, &inputs, &Options { fuse: true, gemm_from: None, grain });
+    let launches = plan.steps.iter().filter_map(|step| match step {
+        Step::Launch { program, grid, .. } => Some((*grid, plan.programs[*program].warps)),
+        _ => None,
+    });
+    let launches: Vec<_> = launches.collect();
+    assert_eq!(launches.len(), 1, "{plan}");
+    launches[0]
+}
+
+/// Few rows of many elements are divided along the grid's y, which has 65,535 places on a GPU.
+#[test]
+fn grids_stay_within_what_machines_have() {
+    let mut g = Graph::new();
+    let dims = [4, 16 << 10, 16 << 10];
+    let (x, scale) = (g.input(DType::F32, &dims), g.input(DType::F32, &[4, 1, 1]));
+    let scale = g.expand(scale, &dims);
+    let y = g.map(Pointwise::Mul, &[x, scale]);
+    g.outputs.push(y);
+    let ([x, y, z], _) = kernel_of(&g, Grain::of_threads(132 * 64));
+    assert!(y <= 65_535 && z == 1 && u64::from(x) * u64::from(y) > 132 * 64, "{x} {y} {z}");
+}
+
+/// A tile goes through shared memory as what was computed, which may be wider than what was loaded: 64 × 64 × 8 bytes are
+/// there on every GPU, 128 × 128 × 8 are not.
+#[test]
+fn turned_tiles_of_wide_values_are_smaller() {
+    for (wide, warps) in [(DType::F32, 8), (DType::F64, 4)] {
+        let mut g = Graph::new();
+        let x = g.input(DType::Bf16, &[512, 512]);
+        let x = g.permute(x, &[1, 0]);
+        let x = g.cast(x, wide);
+        let y = g.map(Pointwise::Exp, &[x]);
+        g.outputs.push(y);
+        assert_eq!(kernel_of(&g, Grain::of_threads(132 * 64)).1, warps, "{wide}");
+    }
 }

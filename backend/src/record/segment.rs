@@ -219,13 +219,13 @@ impl Segment {
         if !self.machine.knows_beginning(hash) {
             return None;
         }
-        let [told_operands, told_scalars] = self.told.replace([operands, scalars]).unwrap_or_default();
-        let operands = self.operands[told_operands..].iter().map(|t| Arc::clone(&t.value)).collect();
-        let scalars = self.scalars[told_scalars..].to_vec();
-        Some(Ahead { stream, segment: self.number, hash, nodes, operands, scalars })
+        let told = self.told.replace([operands, scalars]).unwrap_or_default();
+        let operands = self.operands[told[0]..].iter().map(|t| Arc::clone(&t.value)).collect();
+        let scalars = self.scalars[told[1]..].to_vec();
+        Some(Ahead { stream, segment: self.number, hash, nodes, told, operands, scalars })
     }
 
-    /// Whether the device's thread was told to begin.
+    /// Whether the device's thread may have been told to begin.
     pub(super) fn is_begun(&self) -> bool {
         self.told.is_some()
     }

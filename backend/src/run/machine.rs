@@ -209,11 +209,9 @@ impl Machine {
         lock(&self.beginnings).contains(&hash)
     }
 
-    /// Adds what known segments begin with.
-    pub(super) fn add_beginnings(&self, hashes: Vec<u64>) {
-        if !hashes.is_empty() {
-            lock(&self.beginnings).extend(hashes);
-        }
+    /// Changes what known segments begin with.
+    pub(super) fn change_beginnings(&self, f: impl FnOnce(&mut FxHashSet<u64>)) {
+        f(&mut lock(&self.beginnings));
     }
 
     /// Puts a message into the queue.

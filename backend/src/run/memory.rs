@@ -127,6 +127,12 @@ impl Pool {
         self.lock().usage
     }
 
+    /// Whether more than half of what it may hold is in use.
+    pub(super) fn is_short(&self) -> bool {
+        let most = self.limit.or_else(|| self.heap.size());
+        most.is_some_and(|most| self.usage().used > most / 2)
+    }
+
     /// Memory for `len` bytes, of any content.
     pub(crate) fn allocate(self: &Arc<Self>, len: usize) -> Result<Arc<Buffer>, String> {
         if len == 0 {

@@ -11,17 +11,18 @@ use super::fate::{touched, written};
 /// Things that are asked for together at most.
 const PART: usize = if cfg!(test) { 4 } else { 128 };
 
-/// One part, and what has to be known before it, and all parts before it, can run.
+/// One part, and what it and all parts before it take.
 pub(super) struct Part {
     pub(super) steps: Range<usize>,
-    /// How many of the graph's nodes, from the first.
-    pub(super) nodes: usize,
-    /// How many of its inputs.
-    pub(super) inputs: usize,
+    /// How many of the graph's nodes, from the first, say what they compute: a hint, for a segment that begins so is this
+    /// plan's for certain only when it is whole.
+    nodes: usize,
+    /// How many of its inputs they read.
+    inputs: usize,
     /// How many of its slots.
-    pub(super) slots: usize,
+    slots: usize,
     /// Whether the memory of the inputs is left as it is.
-    pub(super) spares: bool,
+    spares: bool,
 }
 
 impl Part {
@@ -48,13 +49,15 @@ pub(super) fn parts(plan: &Plan) -> Vec<Part> {
         let is_sort = matches!(step, Step::Sort(_)) && number > known.steps.start;
         // A product and its tail stay together.
         let is_tail = number > 0 && matches!(&plan.steps[number - 1], Step::Gemm(gemm) if gemm.tail.is_some());
-        if asked >= PART && !is_tail || is_sort {
+        // What was freed last serves the next part: it is free by then.
+        let is_free = matches!(step, Step::Free(_));
+        if asked >= PART && !is_tail && !is_free || is_sort {
             let next = Part { steps: number..number, ..known };
             parts.push(std::mem::replace(&mut known, next));
             asked = 0;
         }
         known.steps.end = number + 1;
-        asked += usize::from(!matches!(step, Step::Free(_)));
+        asked += usize::from(!is_free);
         known.nodes = known.nodes.max(plan.known.get(number).map_or(usize::MAX, |&nodes| nodes as usize));
         for buf in touched(step) {
             known.inputs = known.inputs.max(plan.buffers[buf].input.map_or(0, |input| input as usize + 1));

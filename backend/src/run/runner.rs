@@ -45,7 +45,7 @@ impl Runner {
             machine,
             kernels: Kernels::new(start()),
             plans: Plans::default(),
-            beginnings: Beginnings::default(),
+            beginnings: Beginnings::new(machine),
             flights: Flights::default(),
             captures: Vec::new(),
             graphs: Graphs::default(),
@@ -107,8 +107,7 @@ impl Runner {
         let mut outcome = execute::run(self.machine, engine, &ready, (operands, &work.scalars), (begun, keep));
         self.windows.add(work.stream, clock);
         if effort.is_none() && !keep {
-            let new = self.beginnings.learn(&work.beginnings, &ready);
-            self.machine.add_beginnings(new);
+            self.beginnings.learn(&work.beginnings, &ready);
         }
         let copies = stay(work, operands, &mut outcome);
         if let (Some(held), Some(capture)) = (outcome.held.take(), self.capture_of(work.stream)) {

@@ -21,8 +21,9 @@ use crate::DType;
 use crate::graph::{Graph, Node, Op};
 use crate::tile::Program;
 
-/// Offsets below this fit 32 bits.
-const NARROW: u64 = 1 << 31;
+/// Offsets below this fit 32 bits, and so does the end of the points of a program that begins there: it has no more than
+/// there are in all.
+const NARROW: u64 = 1 << 30;
 
 /// Plans the run of a graph whose inputs lie as `inputs` say.
 pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {

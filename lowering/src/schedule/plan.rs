@@ -220,7 +220,8 @@ pub struct Plan {
     pub buffers: PrimaryMap<Buf, BufferData>,
     /// What to do, in order.
     pub steps: Vec<Step>,
-    /// One per step: how many of the graph's nodes, from the first, say all that the step computes.
+    /// One per step: how many of the graph's nodes, from the first, say what the step computes.  A hint: rows that it computes
+    /// besides are not counted.
     pub known: Vec<u32>,
     /// One per output of the graph.
     pub outputs: Vec<Output>,

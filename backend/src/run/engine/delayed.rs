@@ -40,9 +40,31 @@ struct Queue {
     /// Tasks asked for, and done.
     asked: AtomicU32,
     done: AtomicU32,
-    /// Codes of checks by ticket.
-    codes: Mutex<Vec<u32>>,
+    /// Words of checks.
+    words: Mutex<Words>,
     stopped: AtomicU32,
+}
+
+/// What checks leave, by ticket: a kernel writes a code only if the check failed, and a mark brings it to the host.  Tickets
+/// are lent again, the last one first.
+#[derive(Default)]
+struct Words {
+    codes: Vec<u32>,
+    copies: Vec<u32>,
+    lent: Vec<usize>,
+    free: Vec<usize>,
+}
+
+impl Words {
+    fn lend(&mut self) -> usize {
+        let ticket = self.free.pop().unwrap_or_else(|| {
+            self.codes.push(0);
+            self.copies.push(0);
+            self.codes.len() - 1
+        });
+        self.lent.push(ticket);
+        ticket
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -192,11 +214,7 @@ struct Loaded {
 
 impl Kernel for Loaded {
     unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Checked, String> {
-        let ticket = launch.checks.then(|| {
-            let mut codes = lock(&self.queue.codes);
-            codes.push(0);
-            codes.len() - 1
-        });
+        let ticket = launch.checks.then(|| lock(&self.queue.words).lend());
         let (kernel, queue, frail) = (Arc::clone(&self.kernel), Arc::clone(&self.queue), self.frail);
         let (grid, params) = (launch.grid, launch.params.to_vec());
         self.queue.ask(move || {
@@ -206,7 +224,9 @@ impl Kernel for Loaded {
                 Ok(Checked::Now(code)) => code,
                 _ => unreachable!("the processor knows at once"),
             };
-            ticket.into_iter().for_each(|ticket| lock(&queue.codes)[ticket] = code);
+            if let Some(ticket) = ticket.filter(|_| code != 0) {
+                lock(&queue.words).codes[ticket] = code;
+            }
             !frail || code == 0
         })?;
         Ok(ticket.map_or(Checked::Now(0), |ticket| Checked::Later(Ticket(ticket as u32))))
@@ -341,6 +361,15 @@ impl Engine for Delayed {
 
     fn mark(&self) -> Result<Option<Mark>, String> {
         self.queue.check()?;
+        let lent = std::mem::take(&mut lock(&self.queue.words).lent);
+        if !lent.is_empty() {
+            let queue = Arc::clone(&self.queue);
+            self.queue.ask(move || {
+                let mut words = lock(&queue.words);
+                lent.iter().for_each(|&ticket| words.copies[ticket] = words.codes[ticket]);
+                true
+            })?;
+        }
         Ok(Some(Mark(self.queue.asked.load(Relaxed).into())))
     }
 
@@ -353,7 +382,13 @@ impl Engine for Delayed {
     }
 
     fn verdict(&self, ticket: Ticket) -> u32 {
-        lock(&self.queue.codes)[ticket.0 as usize]
+        let (mut words, ticket) = (lock(&self.queue.words), ticket.0 as usize);
+        let code = words.copies[ticket];
+        if code != 0 {
+            (words.copies[ticket], words.codes[ticket]) = (0, 0);
+        }
+        words.free.push(ticket);
+        code
     }
 
     fn synchronise(&self) -> Result<(), String> {

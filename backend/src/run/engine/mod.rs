@@ -194,7 +194,7 @@ pub(super) trait Engine: Send + Sync {
         Ok(true)
     }
 
-    /// The answer of a check that the device has come past, or never will; asked for once.
+    /// The answer of a check; asked for once, when the device has come past a mark behind it, or never will.
     fn verdict(&self, ticket: Ticket) -> u32 {
         unreachable!("no check of this machine is answered later, got {ticket:?}")
     }

@@ -66,9 +66,11 @@ pub fn tiles(graph: &Graph, body: &Body, grain: Grain) -> Tiles {
         Expr::Load { node, at, .. } if varies(at) => graph.dtype(*node).bytes(),
         _ => 0,
     });
+    // What was computed is turned by way of shared memory, and may be wider than what was loaded.
+    let widest = body.exprs.list.values().map(|data| data.dtype.compute().bytes()).max().unwrap_or(1);
     // No longer than either axis, in whole powers of two.
     let shorter = body.domain.axes.iter().rev().take(2).map(|axis| axis.extent.next_power_of_two()).min();
-    let lanes = grain.side(bytes.sum(), shorter.unwrap_or(1));
+    let lanes = grain.side(bytes.sum::<usize>().max(widest / 2), shorter.unwrap_or(1));
     Tiles { lanes, leading: true, weight: 1, grain, own_row: 1 }
 }
 

@@ -12,6 +12,9 @@ use crate::tile::{Type, Value};
 /// What [`Tiles::own_row`] is where nothing speaks for less.
 pub const OWN_ROW: u64 = 48;
 
+/// Places along the grid's y at most: what a GPU has (CUDA C++ Programming Guide, "Compute Capabilities").
+const MOST_ALONG_Y: u64 = 65_535;
+
 /// How points are visited.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiles {
@@ -138,7 +141,7 @@ fn rows(
         true => share(pieces, lanes * tiles.weight * each, tiles.grain.with_programs((wanted / programs) as u32)),
         false => pieces,
     };
-    let each_piece = each_piece.min(pieces.div_ceil(tiles.grain.pieces.into()));
+    let each_piece = each_piece.min(pieces.div_ceil(tiles.grain.pieces.into())).max(pieces.div_ceil(MOST_ALONG_Y));
     let divisors: Vec<Value> = outer.iter().skip(1).map(|&n| e.argument(n as i64, 1)).collect();
     let inside: Vec<Value> = row.iter().skip(1).map(|&n| extent(e, n)).collect();
     let (n, width) = (e.argument(total as i64, 1), e.size(inner as i64));
