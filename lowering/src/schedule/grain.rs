@@ -124,7 +124,7 @@ struct Line {
 pub struct Grain {
     /// Number of programs wanted per launch, where the work allows it.
     pub programs: u32,
-    /// How many times as many there are at most, as [`Line`] says of those that visit points.
+    /// How many times as many there are at most, where programs visit rows; of those that visit points, `line` says it.
     pub waves: u32,
     /// Fewest points that are worth a program of their own.
     pub worth: u64,
