@@ -207,10 +207,10 @@ impl Segment {
         !(self.machine.is_patient && length < limit && self.leaves_much())
     }
 
-    /// What the device can begin with, if a segment that it knows begins like this one: asked after each operation, now and
-    /// then there is an answer.
-    pub(super) fn ahead(&mut self, stream: u64) -> Option<Ahead> {
-        if !self.ops.len().is_multiple_of(STRIDE) || !self.machine.is_patient {
+    /// What the device can begin with, if a segment that it knows begins like this one and is no part of a graph: asked after
+    /// each operation, now and then there is an answer.
+    pub(super) fn ahead(&mut self, stream: &Stream) -> Option<Ahead> {
+        if !self.ops.len().is_multiple_of(STRIDE) || !self.machine.is_patient || stream.is_capturing() {
             return None;
         }
         let hash = self.hasher.clone().finish();
@@ -222,10 +222,10 @@ impl Segment {
         let told = self.told.replace([operands, scalars]).unwrap_or_default();
         let operands = self.operands[told[0]..].iter().map(|t| Arc::clone(&t.value)).collect();
         let scalars = self.scalars[told[1]..].to_vec();
-        Some(Ahead { stream, segment: self.number, hash, nodes, told, operands, scalars })
+        Some(Ahead { stream: stream.number, segment: self.number, hash, nodes, told, operands, scalars })
     }
 
-    /// Whether the device's thread may have been told to begin.
+    /// Whether the device's thread was told to begin.
     pub(super) fn is_begun(&self) -> bool {
         self.told.is_some()
     }

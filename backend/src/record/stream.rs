@@ -145,7 +145,7 @@ impl Stream {
         let made = f(self, &mut segment);
         if segment.is_full() {
             self.hand_over(&mut segment);
-        } else if let Some(ahead) = segment.ahead(self.number).filter(|_| !self.is_capturing()) {
+        } else if let Some(ahead) = segment.ahead(self) {
             self.machine.send(Message::Begin(Box::new(ahead)));
         }
         made

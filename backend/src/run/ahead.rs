@@ -179,7 +179,7 @@ impl Runner {
             Some(run) if !is_other(run) => {}
             _ => own.run = known.map(|ready| (Rc::clone(ready), Progress::default())),
         }
-        let Some((ready, progress)) = own.run.take() else { return };
+        let Some((ready, mut progress)) = own.run.take() else { return };
         let wanted = ready.parts.get(progress.parts());
         if !wanted.is_some_and(|part| part.is_known(ahead.nodes, own.operands.len(), own.scalars.len())) {
             own.run = Some((ready, progress));
@@ -192,7 +192,6 @@ impl Runner {
                 execute::begin(self.machine, engine, &ready, there, progress).map(|progress| (ready, progress))
             }
             None => {
-                let mut progress = progress;
                 progress.forget(engine);
                 None
             }

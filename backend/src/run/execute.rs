@@ -466,10 +466,10 @@ impl<'a> Run<'a> {
             outputs.push(place);
         }
         let mut held = self.hold;
-        let spare = self.gather.spare();
-        held.iter_mut().for_each(|hold| {
-            hold.keep(spare.iter().cloned().chain(self.at.slots.drain(..).filter_map(|slot| slot.memory)));
-        });
+        if let Some(hold) = &mut held {
+            hold.keep(self.gather.spare());
+            hold.keep(self.at.slots.drain(..).filter_map(|slot| slot.memory));
+        }
         Outcome { outputs, failures: self.at.failures, open: self.at.open, nanos, held, stayed: Vec::new() }
     }
 }

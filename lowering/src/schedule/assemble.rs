@@ -15,7 +15,7 @@ use super::operands::operands;
 use super::plan::{
     Absorbs, Arg, Buf, BufferData, Epilogue, Gemm, InputData, Layout, Matrix, Options, Output, Plan, Sort, Step, Tail,
 };
-use super::simplify::simplify_with_origins;
+use super::simplify::simplify;
 use super::trace::strided;
 use crate::DType;
 use crate::graph::{Graph, Node, Op};
@@ -32,7 +32,7 @@ pub fn plan(graph: &Graph, inputs: &[InputData], options: &Options) -> Plan {
 
 /// As [`plan()`], for a machine whose library computes products with those epilogues that it `absorbs`.
 pub fn plan_for(graph: &Graph, inputs: &[InputData], options: &Options, absorbs: Absorbs<'_>) -> Plan {
-    let (simple, origins) = simplify_with_origins(graph, options);
+    let (simple, origins) = simplify(graph, options);
     let groups = groups(simple, inputs, options);
     let (mut plan, group_of_step) = assemble(&groups, inputs, options, absorbs);
     plan.known = known(&plan, &groups, &origins, &group_of_step);

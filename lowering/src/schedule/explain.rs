@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use super::assemble::assemble;
 use super::fuse::{self, Boundary, Groups, Kept, Reason};
 use super::plan::{Absorbs, Arg, InputData, Options, Plan, Step};
-use super::simplify::simplify_with_origins;
+use super::simplify::simplify;
 use super::traffic::{self, Moved};
 use crate::dtype::DType;
 use crate::graph::{Dims, Graph, Node, Op};
@@ -97,7 +97,7 @@ impl Explanation {
 
 /// Explains the plan of a graph; step numbers are those of [`plan_for`](super::plan_for()).
 pub fn explain(graph: &Graph, inputs: &[InputData], options: &Options, absorbs: Absorbs<'_>) -> Explanation {
-    let (simple, origins) = simplify_with_origins(graph, options);
+    let (simple, origins) = simplify(graph, options);
     let groups = fuse::groups(simple, inputs, options);
     let (plan, group_of_step) = assemble(&groups, inputs, options, absorbs);
     let mut steps = last_steps(&plan, &group_of_step, groups.list.len());

@@ -130,8 +130,8 @@ pub struct Grain {
     pub worth: u64,
     /// Tiles whose lanes follow one axis.
     line: Line,
-    /// Those of so many points or more, which keep all multiprocessors busy in larger pieces, too.
-    long_line: (u64, Line),
+    /// Those of so many points or more, if such are cut otherwise: they keep all multiprocessors busy in larger pieces, too.
+    long_line: Option<(u64, Line)>,
     /// What sizes and strides are told apart by dividing: the elements of the widest access, if it has to be aligned.
     pub aligned: u32,
     /// Whether the library multiplies narrow numbers many times as fast as wide ones, and programs sum the terms of a
@@ -194,7 +194,7 @@ impl Grain {
             waves: 1,
             worth: 8192,
             line: Line { least: 64, most: 64, bytes: 256, warps: 1, waves: 1 },
-            long_line: (u64::MAX, Line { least: 64, most: 64, bytes: 256, warps: 1, waves: 1 }),
+            long_line: None,
             aligned: 1,
             sums_products: false,
             held: 0,
@@ -226,7 +226,7 @@ impl Grain {
             waves: 8,
             worth: 1,
             line: Line { least: 128, most: 256, bytes: 1024, warps: 1, waves: 8 },
-            long_line: (4 << 20, Line { least: 128, most: 512, bytes: 2048, warps: 4, waves: 64 }),
+            long_line: Some((4 << 20, Line { least: 128, most: 512, bytes: 2048, warps: 4, waves: 64 })),
             aligned: 16,
             sums_products: true,
             held: 4096,
@@ -260,7 +260,7 @@ impl Grain {
 
     /// The same cut where so many points or more are many.
     pub fn with_long_lines(self, from: u64) -> Grain {
-        Grain { long_line: (from, self.long_line.1), ..self }
+        Grain { long_line: self.long_line.map(|(_, line)| (from, line)), ..self }
     }
 
     /// The same cut for another number of programs.
@@ -331,8 +331,7 @@ impl Grain {
     /// How so many points are visited along one axis, their widest elements having that many bytes: elements of a tile, the
     /// warps that share it, and the cut of the programs.
     pub fn points(&self, points: u64, bytes: usize) -> (u32, u32, Grain) {
-        let (from, long) = self.long_line;
-        let line = if points >= from { long } else { self.line };
+        let line = self.long_line.filter(|(from, _)| points >= *from).map_or(self.line, |(_, long)| long);
         (line.tile(bytes) * line.warps, line.warps, Grain { waves: line.waves, ..*self })
     }
 

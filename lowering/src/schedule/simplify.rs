@@ -68,13 +68,8 @@ pub fn identity(kind: Reduction, dtype: DType) -> u64 {
     }
 }
 
-/// The graph rewritten for a machine.
-pub fn simplify(graph: &Graph, options: &Options) -> Graph {
-    simplify_with_origins(graph, options).0
-}
-
-/// As [`simplify`], and the node of `graph` that each new one stands for.
-pub fn simplify_with_origins(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node>) {
+/// The graph rewritten for a machine, and the node of `graph` that each new one stands for.
+pub fn simplify(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node>) {
     let Some((widened, before)) = attention::widened::widened(graph, options) else {
         return simplified(graph, options);
     };
@@ -241,7 +236,7 @@ mod tests {
             let y = g.contract(a, b);
             g.outputs.push(y);
             let contracts = |options: &Options| {
-                let s = simplify(&g, options);
+                let s = simplify(&g, options).0;
                 assert_eq!((s.dims(s.outputs[0]), s.dtype(s.outputs[0])), (g.dims(y), DType::Bf16));
                 s.nodes.values().filter(|d| d.op == Op::Contract).count()
             };
@@ -258,7 +253,7 @@ mod tests {
         let x = g.input(DType::F16, &[3_000_000]);
         let sum = g.reduce(Reduction::Sum, x, &[0], DType::F16);
         g.outputs.push(sum);
-        let s = simplify(&g, &options(8));
+        let s = simplify(&g, &options(8)).0;
         let reduced: Vec<u64> =
             s.nodes.values().filter(|d| matches!(d.op, Op::Reduce(..))).map(|d| s.nodes[d.args[0]].len()).collect();
         assert_eq!(reduced, [2930 * 1024, 2930]);
@@ -273,7 +268,7 @@ mod tests {
         let sum = g.reduce(Reduction::Sum, x, &[0], DType::F32);
         g.outputs.push(sum);
         let reduced = |programs| -> Vec<Vec<u64>> {
-            let s = simplify(&g, &options(programs));
+            let s = simplify(&g, &options(programs)).0;
             let reductions = s.nodes.values().filter(|d| matches!(d.op, Op::Reduce(..)));
             reductions.map(|d| s.dims(d.args[0]).to_vec()).collect()
         };
@@ -288,7 +283,7 @@ mod tests {
         let x = g.input(DType::F32, &[10_000, 64]);
         let first = g.reduce(Reduction::ArgMax, x, &[0], DType::I32);
         g.outputs.push(first);
-        let s = simplify(&g, &options(8));
+        let s = simplify(&g, &options(8)).0;
         let reduced = s.nodes.values().filter_map(|d| match d.op {
             Op::Reduce(kind, _) => Some((kind, s.dims(d.args[0]).to_vec())),
             _ => None,
@@ -310,7 +305,7 @@ mod tests {
         let y = g.input(DType::F32, &[3, 1]);
         let max = g.reduce(Reduction::Max, y, &[1], DType::F32);
         g.outputs = vec![sum, max];
-        let s = simplify(&g, &options(8));
+        let s = simplify(&g, &options(8)).0;
         assert!(matches!(s.nodes[s.outputs[0]].op, Op::Constant(0)));
         assert!(matches!(s.nodes[s.outputs[1]].op, Op::Input(1)));
     }

@@ -57,8 +57,6 @@ fn cells(row: &Row, peers: &[&str], copy: f64) -> Vec<String> {
         |value: Option<f64>, decimals: usize| value.map_or(String::new(), |value| format!("{value:.decimals$}"));
     let ms = row.milliseconds();
     let bandwidth = ms.map(|ms| row.bytes / ms / 1e6);
-    let first = row.kiln.as_ref().ok().and_then(|kiln| kiln["first_ms"].as_f64()).map(|ms| ms / 1e3);
-    let alone = row.kiln.as_ref().ok().and_then(|kiln| kiln["alone_ms"].as_f64());
     let fastest = |key: &str| {
         let least = row.peers.iter().filter_map(|(_, peer)| peer[key].as_f64()).fold(f64::NAN, f64::min);
         Some(least).filter(|ms| ms.is_finite())
@@ -68,12 +66,12 @@ fn cells(row: &Row, peers: &[&str], copy: f64) -> Vec<String> {
     cells.extend([
         shown(fastest("bench_ms"), 4),
         row.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}x")),
-        shown(alone, 4),
+        shown(row.of_kiln("alone_ms"), 4),
         shown(fastest("alone_ms"), 4),
         shown(bandwidth, 0),
         bandwidth.map_or(String::new(), |rate| format!("{:.0} %", 100.0 * rate / copy)),
         shown(ms.filter(|_| row.flops > 0.0).map(|ms| row.flops / ms / 1e9), 1),
-        shown(first, 3),
+        shown(row.of_kiln("first_ms").map(|ms| ms / 1e3), 3),
         shown(row.of_peer("compile", "first_ms").map(|ms| ms / 1e3), 3),
     ]);
     cells

@@ -41,7 +41,12 @@ impl Row {
 
     /// Kiln's milliseconds.
     pub fn milliseconds(&self) -> Option<f64> {
-        self.kiln.as_ref().ok()?["median_ms"].as_f64()
+        self.of_kiln("median_ms")
+    }
+
+    /// A number that was measured of Kiln.
+    pub fn of_kiln(&self, key: &str) -> Option<f64> {
+        self.kiln.as_ref().ok()?[key].as_f64()
     }
 
     /// A number that was measured of a peer.
