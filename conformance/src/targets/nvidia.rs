@@ -79,7 +79,7 @@ impl Gpu {
             return Ok(kernel);
         }
         let object = self.compiler.compile(program, &mut |_, _| {}).map_err(|e| format!("{e}\n{program}"))?;
-        let image = self.device.link(&object.symbol, &object.ptx, &self.compiler.spec().cpu).map_err(text)?;
+        let image = self.device.link(&object, &self.compiler.spec().cpu).map_err(text)?;
         let kernel = self.device.load(&image, Shape::of(&object)).map_err(text)?;
         self.kernels.lock().unwrap_or_else(PoisonError::into_inner).insert(name, kernel.clone());
         Ok(kernel)

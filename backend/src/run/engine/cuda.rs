@@ -190,7 +190,7 @@ impl Engine for Cuda {
     fn compile(&self, program: &Program, see: See<'_>) -> Result<Vec<u8>, String> {
         let object = nvidia::Compiler::new(&self.spec).compile(program, see).map_err(|e| e.to_string())?;
         let shape = Shape::of(&object);
-        let image = match self.device.link(&shape.symbol, &object.ptx, &self.spec.cpu) {
+        let image = match self.device.link(&object, &self.spec.cpu) {
             Ok(code) => code,
             Err(stopped @ driver::Error::Stopped { .. }) => return Err(text(stopped)),
             Err(other) => {
@@ -288,8 +288,8 @@ impl Engine for Cuda {
 
 /// Machine code as bytes: length of the kernel's name, how it is launched, its tensor maps, the name, the code.
 fn pack(shape: &Shape, image: &[u8]) -> Vec<u8> {
-    let Shape { symbol, programs, threads, shared, maps, room } = shape;
-    let numbers = [symbol.len() as u32, *programs, *threads, *shared, *room, maps.len() as u32];
+    let Shape { symbol, programs, threads, shared, maps, room, early } = shape;
+    let numbers = [symbol.len() as u32, *programs, *threads, *shared, *room, (*early).into(), maps.len() as u32];
     let maps = maps.iter().flat_map(|map| {
         // 0 stands for no parameter.
         let (param, least) = match map.stride {
@@ -312,7 +312,7 @@ fn numbers<const N: usize>(bytes: &[u8]) -> Option<([u32; N], &[u8])> {
 }
 
 fn unpack(bytes: &[u8]) -> Option<(Shape, &[u8])> {
-    let ([len, programs, threads, shared, room, count], mut rest) = numbers::<6>(bytes)?;
+    let ([len, programs, threads, shared, room, early, count], mut rest) = numbers::<7>(bytes)?;
     let mut maps = Vec::new();
     for _ in 0..count {
         let ([buffer, bytes, param, least, rows, width], behind) = numbers::<6>(rest)?;
@@ -326,7 +326,8 @@ fn unpack(bytes: &[u8]) -> Option<(Shape, &[u8])> {
     let (symbol, image) = rest.split_at_checked(len as usize)?;
     let symbol = String::from_utf8(symbol.to_vec()).ok()?;
     let launches = programs > 0 && threads > 0;
-    launches.then_some((Shape { symbol, programs, threads, shared, maps, room }, image))
+    let early = early != 0;
+    launches.then_some((Shape { symbol, programs, threads, shared, maps, room, early }, image))
 }
 
 #[cfg(test)]
@@ -337,11 +338,12 @@ mod tests {
     fn machine_code_survives_packing() {
         let map = |stride| TensorMap { buffer: Param::from_u32(1), bytes: 2, stride, rows: 64, width: 64 };
         let maps = vec![map(Stride::Constant(4096)), map(Stride::AtLeast(Param::from_u32(0), 16))];
-        let shape = Shape { symbol: "kiln_add".into(), programs: 4, threads: 128, shared: 70_000, maps, room: 3 };
+        let (symbol, early) = ("kiln_add".into(), true);
+        let shape = Shape { symbol, programs: 4, threads: 128, shared: 70_000, maps, room: 3, early };
         let packed = pack(&shape, &[1, 2, 3]);
         assert_eq!(unpack(&packed), Some((shape, &[1, 2, 3][..])));
         assert_eq!(unpack(&packed[..20]), None);
         assert_eq!(unpack(&[]), None);
-        assert_eq!(unpack(&[0; 24]), None);
+        assert_eq!(unpack(&[0; 28]), None);
     }
 }

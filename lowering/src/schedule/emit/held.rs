@@ -143,9 +143,10 @@ impl Visit<'_> {
         let (mut sums, mut done) = (neutral.clone(), 0);
         let mut rest = groups.as_mut_slice();
         while let Some((group, later)) = rest.split_first_mut() {
-            // What the next one takes, while this one is computed.
-            for group in std::iter::once(&mut *group).chain(later.first_mut()) {
-                self.ask(e, &mut group.point);
+            self.ask(e, &mut group.point);
+            // What the next one takes, while this one is computed; where that is written, it would only take registers.
+            if let Some(next) = later.first_mut().filter(|_| self.stores.is_empty()) {
+                self.ask(e, &mut next.point);
             }
             sums = self.add_group(e, group, &sums);
             done += u64::from(group.shape[0]);

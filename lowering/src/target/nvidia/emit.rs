@@ -5,10 +5,13 @@ use std::cell::{Cell, RefCell};
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
-use inkwell::values::{FunctionValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue};
+use inkwell::values::{
+    AnyValue, BasicValueEnum, FunctionValue, InstructionOpcode as I, InstructionValue, MetadataValue, PointerValue,
+};
 use inkwell::{AddressSpace, IntPredicate};
 
 use super::assembly::pure_assembly;
+use super::specs::begins_early;
 use super::{calls, copies, group, matrix, turns};
 use crate::dtype::DType;
 use crate::layout::fragment::{Matrix, Tiling};
@@ -43,7 +46,8 @@ pub(super) struct Nvidia<'c> {
     warps: u32,
     exit: BasicBlock<'c>,
     scopes: Scopes<'c>,
-    /// Parameters that are not written, and the mark of loads from there.
+    /// Parameters that nobody writes as long as the kernel is there, and the mark of loads from there: one that begins early is
+    /// there while the one before it still writes.
     constant: Vec<bool>,
     invariant: (MetadataValue<'c>, u32),
     scratch: Scratch<'c>,
@@ -93,12 +97,16 @@ impl<'c> Nvidia<'c> {
         {
             function.add_attribute(AttributeLoc::Function, c.create_string_attribute(name, value));
         }
+        let early = begins_early(&spec.cpu);
         let (entry, body, exit) = (
             c.append_basic_block(function, "entry"),
             c.append_basic_block(function, "program"),
             c.append_basic_block(function, "end"),
         );
         ir.builder.position_at_end(entry);
+        if early {
+            ir.call("llvm.nvvm.griddepcontrol.wait", &[], &[]);
+        }
         let Arguments { params, status, harmless, extents, maps } = Arguments::of(ir, program, function);
         let register = |name: &str| ir.intrinsic(&format!("llvm.nvvm.read.ptx.sreg.{name}"), &[], &[]);
         let [tid, x, y, z] = ["tid.x", "ctaid.x", "ctaid.y", "ctaid.z"].map(register);
@@ -124,7 +132,11 @@ impl<'c> Nvidia<'c> {
             warps: spec.warps,
             exit,
             scopes: Scopes::new(ir, program),
-            constant: program.params.values().map(|p| p.kind == ParamKind::Buffer { written: false }).collect(),
+            constant: program
+                .params
+                .values()
+                .map(|p| !early && p.kind == ParamKind::Buffer { written: false })
+                .collect(),
             invariant: (c.metadata_node(&[]), c.get_kind_id("invariant.load")),
             scratch: Scratch::new(number, AddressSpace::default()),
             maps: (maps, RefCell::default()),
@@ -213,10 +225,16 @@ impl<'c> Emit<'c> for Nvidia<'c> {
         self.harmless
     }
 
-    fn tag(&self, _ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {
+    fn tag(&self, ir: &Ir<'c>, inst: Option<InstructionValue<'c>>, param: Param) {
         self.scopes.tag(inst, param);
-        if let Some(inst) = inst.filter(|_| self.constant[param.as_u32() as usize]) {
+        let Some(inst) = inst else { return };
+        if self.constant[param.as_u32() as usize] {
             let _ = inst.set_metadata(self.invariant.0, self.invariant.1);
+        } else if inst.get_opcode() == I::Load
+            && let Ok(loaded) = BasicValueEnum::try_from(inst.as_any_value_enum())
+        {
+            // LLVM would move it down to where it is used, when it is too late to ask for it.
+            ir.call("llvm.fake.use", &[], &[loaded]);
         }
     }
 

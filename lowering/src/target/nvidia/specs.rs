@@ -43,6 +43,12 @@ pub(super) fn best(capability: (u32, u32), ptx_version: u32) -> Option<Spec> {
     ROWS.iter().rev().find(runs).map(|row| row.spec(ptx_version))
 }
 
+/// Whether kernels for a processor may begin while the one before ends, and wait for it by themselves: PTX ISA,
+/// `griddepcontrol`.
+pub(super) fn begins_early(cpu: &str) -> bool {
+    ROWS.iter().any(|row| row.name == cpu && row.capability >= (9, 0))
+}
+
 impl Row {
     fn spec(&self, ptx_version: u32) -> Spec {
         Spec {

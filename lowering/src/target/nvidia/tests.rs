@@ -38,7 +38,53 @@ fn contiguous_elements_move_sixteen_bytes_at_a_time() {
                         || l.contains(".v4.f32"))
             })
         };
-        assert!(has("ld.global.nc") && has("st.global"), "{dtype}: {text}");
+        assert!(has("ld.global") && has("st.global"), "{dtype}: {text}");
+    }
+}
+
+/// A kernel that may begin while the one before it ends waits first of all, and reads nothing by the way that is only for
+/// what nobody writes meanwhile.
+#[test]
+fn kernels_wait_for_what_they_read() {
+    let mut b = Builder::new("copy");
+    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
+    let offsets = block(&mut b, 128);
+    let xs = b.load(x, offsets);
+    b.store(y, offsets, xs, None);
+    let program = b.finish();
+    for name in names() {
+        let object = Compiler::new(&spec(name, 86).unwrap()).compile(&program, &mut |_, _| {}).unwrap();
+        let body = object.ptx.split_once("\n{").unwrap().1;
+        let first = body.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('.'));
+        let (waits, constant) = (first == Some("griddepcontrol.wait;"), body.contains("ld.global.nc"));
+        assert_eq!((object.early, constant), (waits, !waits), "{name}: {body}");
+        assert_eq!(waits, !name.starts_with("sm_8"), "{name}");
+    }
+}
+
+/// Tiles that instructions multiply need the registers that there are; what waits for other lanes has others wait with it.
+#[test]
+fn programs_that_multiply_no_tiles_may_do_with_few_registers() {
+    use crate::target::emulated::{Lies, staged_product};
+    let product = staged_product([128, 64, 64], (8, 3), [Lies::AlongTerms, Lies::Across], 64).program;
+    let mut b = Builder::new("ones");
+    let y = b.buffer(DType::F32, true);
+    let offsets = block(&mut b, 128);
+    let one = b.constant(DType::F32, 1.0f32.to_bits().into());
+    let ones = b.broadcast(one, &[128]);
+    b.store(y, offsets, ones, None);
+    let mut sum = Builder::new("sum");
+    let (x, y) = (sum.buffer(DType::F32, false), sum.buffer(DType::F32, true));
+    let offsets = sum.arange(128);
+    let xs = sum.load(x, offsets);
+    let [total] = sum.reduce(&[xs], 0, |b, x, y| [b.add(x[0], y[0])].into_iter().collect())[..] else {
+        panic!("a sum")
+    };
+    let zero = sum.int(DType::I32, 0);
+    sum.store(y, zero, total, None);
+    for (program, spill) in [(product, None), (b.finish(), Some(0)), (sum.finish(), Some(16))] {
+        let object = Compiler::new(&spec("sm_90a", 86).unwrap()).compile(&program, &mut |_, _| {}).unwrap();
+        assert_eq!(object.spill, spill, "{program}");
     }
 }
 
@@ -96,8 +142,22 @@ fn operands_are_asked_for_before_anything_is_computed() {
     g.outputs.push(y);
     let (_, text) = kernel(&g);
     let first = text.find("ex2.approx.ftz.f32").unwrap();
-    assert_eq!(text[..first].matches("ld.global.nc.v4.b32").count(), 2, "{text}");
+    assert_eq!(text[..first].matches("ld.global.v4.b32").count(), 2, "{text}");
     assert_eq!(text.matches("rcp.approx.ftz.f32").count(), text.matches("ex2.approx.ftz.f32").count(), "{text}");
+}
+
+/// Nor does it wait with asking until a branch for rare operands has been passed.
+#[test]
+fn operands_are_asked_for_before_the_first_branch() {
+    let mut g = Graph::new();
+    let [a, b] = [0; 2].map(|_| g.input(DType::F32, &[64, 4096]));
+    let root = g.map(Pointwise::Sqrt, &[a]);
+    let y = g.map(Pointwise::Add, &[root, b]);
+    g.outputs.push(y);
+    let (_, text) = kernel(&g);
+    let blocks: Vec<usize> = text.split("$L__BB").map(|block| block.matches("ld.global.v4.b32").count()).collect();
+    let most = blocks.iter().max().unwrap();
+    assert!(*most >= 2 && blocks.iter().all(|n| [0, *most].contains(n)), "{blocks:?}: {text}");
 }
 
 /// Each of four warps holds a chunk of a norm's row, and the weights are asked for in groups.
@@ -116,7 +176,7 @@ fn warps_share_the_row_of_a_norm() {
     let (warps, text) = kernel(&g);
     assert_eq!((warps, text.contains(".local")), (4, false));
     // A lane has 32 terms, two of them side by side.
-    assert_eq!(text.matches("ld.global.nc.b32").count(), 32 / 2, "{text}");
+    assert_eq!(text.matches("ld.global.b32").count(), 32 / 2, "{text}");
 }
 
 /// A lane has all of its terms of a chunk under way before it adds up.
@@ -129,7 +189,7 @@ fn the_terms_of_a_chunk_are_asked_for_together() {
     let (warps, text) = kernel(&g);
     assert_eq!(warps, 4);
     // Each warp has a chunk: in full steps, and in what is left.
-    let loads = text.split("$L__BB").map(|block| block.matches("ld.global.nc.b32").count());
+    let loads = text.split("$L__BB").map(|block| block.matches("ld.global.b32").count());
     assert_eq!(loads.filter(|&n| n > 0).collect::<Vec<_>>(), [1024 / 32 / 2; 2], "{text}");
 }
 
@@ -157,7 +217,7 @@ fn prefixes_are_turned_in_pieces() {
     let whole = &text[..text.rfind("st.shared").unwrap()];
     let count = |what: &str| whole.matches(what).count();
     assert_eq!(["ld.shared.b16", "st.shared.b16", ".local"].map(count), [0; 3], "{text}");
-    assert!(count("ld.global.nc.v4.b32") >= 8 && count("st.shared.v4.b32") >= 15, "{text}");
+    assert!(count("ld.global.v4.b32") >= 8 && count("st.shared.v4.b32") >= 15, "{text}");
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn residuals_are_loaded_in_whole_pieces() {
     let object = nvidia::Compiler::new(&spec).compile(program, &mut |_, _| {}).unwrap();
     let count = |what: &str| object.ptx.matches(what).count();
     // A thread has 128 of the 128 × 256 elements.
-    assert_eq!(["ld.global.nc.v4.b32", "st.shared.v2.b32", "ld.shared.v4.b16"].map(count), [128 / 8, 128 / 4, 128 / 4]);
+    assert_eq!(["ld.global.v4.b32", "st.shared.v2.b32", "ld.shared.v4.b16"].map(count), [128 / 8, 128 / 4, 128 / 4]);
     // Pairs of results, from where the sums are.
     assert_eq!(["st.global.b32", "st.global", ".local"].map(count), [128 / 2, 128 / 2, 0]);
     assert!(object.shared <= spec.shared_bytes);

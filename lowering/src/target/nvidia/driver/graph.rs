@@ -85,9 +85,11 @@ impl Recording {
     fn last(&self, device: &Device) -> Result<sys::CUgraphNode, Error> {
         let (mut status, mut count) = (MaybeUninit::uninit(), 0);
         let mut nodes: *const sys::CUgraphNode = ptr::null();
-        // SAFETY: what the driver writes outlives the call; the list of nodes is its own until the next recorded call.
+        // How a next node would wait: the driver does not say what it waits for where it may not say how.
+        let mut edges: *const sys::CUgraphEdgeData = ptr::null();
+        // SAFETY: what the driver writes outlives the call; its lists are its own until the next recorded call.
         unsafe {
-            let (id, graph, edges) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+            let (id, graph, edges) = (ptr::null_mut(), ptr::null_mut(), &mut edges);
             let code =
                 sys::cuStreamGetCaptureInfo_v3(self.0, status.as_mut_ptr(), id, graph, &mut nodes, edges, &mut count);
             device.check("cuStreamGetCaptureInfo", code)?;

@@ -7,6 +7,7 @@
 
 mod clock;
 mod graph;
+mod link;
 mod matrices;
 mod memory;
 mod module;

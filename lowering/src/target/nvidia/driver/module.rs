@@ -1,13 +1,14 @@
-//! Kernels: PTX text becomes machine code by the driver's own compiler, machine code is loaded, and runs.
+//! Kernels: machine code is loaded, and runs.
 
 use std::ffi::{CString, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUjit_option as Key, CUresult};
+use cudarc::driver::sys::{self, CUlaunchAttributeID as Attribute, CUresult};
 use smallvec::SmallVec;
 
+use super::link::{Log, refused};
 use super::{Device, Error, check, described};
 use crate::llvm::tensor_map::{STEP, Tensor, TensorMap};
 use crate::target::nvidia::Object;
@@ -17,9 +18,6 @@ const SHARED_AT_ONCE: u32 = 48 << 10;
 
 /// Most programs along the second and third axis of a grid.
 const GRID: u32 = 65535;
-
-/// Bytes that the driver's compiler may say.
-const LOG: usize = 8 << 10;
 
 /// How a kernel is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +34,15 @@ pub struct Shape {
     pub maps: Vec<TensorMap>,
     /// See [`maps`](Shape::maps).
     pub room: u32,
+    /// Whether it waits by itself for the kernel before it, and may begin while that one ends.
+    pub early: bool,
 }
 
 impl Shape {
     /// How an object's kernel is launched.
     pub fn of(object: &Object) -> Shape {
-        let &Object { programs, threads, shared, room, .. } = object;
-        Shape { symbol: object.symbol.clone(), programs, threads, shared, maps: object.maps.clone(), room }
+        let &Object { programs, threads, shared, room, early, .. } = object;
+        Shape { symbol: object.symbol.clone(), programs, threads, shared, maps: object.maps.clone(), room, early }
     }
 }
 
@@ -60,73 +60,7 @@ unsafe impl Send for Code {}
 // SAFETY: as above.
 unsafe impl Sync for Code {}
 
-/// What the driver's compiler says, and the options that have it say so.
-struct Log {
-    errors: Vec<u8>,
-}
-
-impl Log {
-    fn new() -> Log {
-        Log { errors: vec![0; LOG] }
-    }
-
-    /// Options for the driver: keys and values.
-    fn options(&mut self) -> (Vec<Key>, Vec<*mut c_void>) {
-        let keys = vec![Key::CU_JIT_ERROR_LOG_BUFFER, Key::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        (keys, vec![self.errors.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG)])
-    }
-
-    fn text(&self) -> String {
-        let end = self.errors.iter().position(|&b| b == 0).unwrap_or(LOG);
-        String::from_utf8_lossy(&self.errors[..end]).trim().to_string()
-    }
-}
-
 impl Device {
-    /// Compiles PTX text to machine code for this device.  `cpu` is the processor that the text is for, as LLVM names it:
-    /// text for one processor alone (`sm_90a`) is compiled for that one.
-    pub fn link(&self, symbol: &str, ptx: &str, cpu: &str) -> Result<Vec<u8>, Error> {
-        self.enter()?;
-        let mut log = Log::new();
-        let (mut keys, mut values) = log.options();
-        if let Some(number) = cpu.strip_prefix("sm_").and_then(|rest| rest.strip_suffix('a')?.parse::<usize>().ok()) {
-            keys.push(Key::CU_JIT_TARGET);
-            values.push(ptr::without_provenance_mut(sys::CU_COMPUTE_ACCELERATED_TARGET_BASE as usize + number));
-        }
-        let text = CString::new(ptx).map_err(|e| refused(symbol, e.to_string(), &Log::new()))?;
-        let name = CString::new(symbol).unwrap_or_default();
-        let mut state = MaybeUninit::uninit();
-        // SAFETY: options and log outlive the link; the state is written on success and destroyed once; the text ends
-        // with a zero, which counts; the code belongs to the state and is copied before that goes.
-        unsafe {
-            let code =
-                sys::cuLinkCreate_v2(keys.len() as u32, keys.as_mut_ptr(), values.as_mut_ptr(), state.as_mut_ptr());
-            self.check("cuLinkCreate", code)?;
-            let state = state.assume_init();
-            let (mut start, mut len) = (ptr::null_mut(), 0);
-            let bytes = text.as_bytes_with_nul();
-            let mut code = sys::cuLinkAddData_v2(
-                state,
-                sys::CUjitInputType::CU_JIT_INPUT_PTX,
-                bytes.as_ptr().cast_mut().cast(),
-                bytes.len(),
-                name.as_ptr(),
-                0,
-                ptr::null_mut(),
-                ptr::null_mut(),
-            );
-            if code == CUresult::CUDA_SUCCESS {
-                code = sys::cuLinkComplete(state, &mut start, &mut len);
-            }
-            let linked = match code {
-                CUresult::CUDA_SUCCESS => Ok(std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec()),
-                code => Err(refused(symbol, described(code), &log)),
-            };
-            let _ = sys::cuLinkDestroy(state);
-            linked
-        }
-    }
-
     /// Loads machine code, or PTX text that ends with a zero.
     ///
     /// # Errors
@@ -189,13 +123,37 @@ impl Device {
         if y > GRID || z > GRID {
             return Err(Error::Grid(grid));
         }
-        let (blocks, none) = (x.div_ceil(shape.programs), ptr::null_mut());
-        // SAFETY: as the caller promises; the driver copies the values before it returns.
+        let (blocks, threads, shared, none) =
+            (x.div_ceil(shape.programs), shape.threads, shape.shared, ptr::null_mut());
+        if !shape.early {
+            // SAFETY: as the caller promises; the driver copies the values before it returns.
+            let code = with_values(shape, params, status, grid, |values| unsafe {
+                sys::cuLaunchKernel(kernel.function(), blocks, y, z, threads, 1, 1, shared, stream, values, none)
+            })?;
+            return self.check("cuLaunchKernel", code);
+        }
+        let mut attribute = sys::CUlaunchAttribute {
+            id: Attribute::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: blocks,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: stream,
+            attrs: &mut attribute,
+            numAttrs: 1,
+        };
+        // SAFETY: as above; the configuration is copied, too.
         let code = with_values(shape, params, status, grid, |values| unsafe {
-            let (threads, shared) = (shape.threads, shape.shared);
-            sys::cuLaunchKernel(kernel.function(), blocks, y, z, threads, 1, 1, shared, stream, values, none)
+            sys::cuLaunchKernelEx(&config, kernel.function(), values, none)
         })?;
-        self.check("cuLaunchKernel", code)
+        self.check("cuLaunchKernelEx", code)
     }
 }
 
@@ -264,8 +222,4 @@ fn encoded(tensor: &Tensor) -> Result<sys::CUtensorMap, Error> {
     };
     check("cuTensorMapEncodeTiled", code)?;
     Ok(map)
-}
-
-fn refused(symbol: &str, what: String, log: &Log) -> Error {
-    Error::Refused { symbol: symbol.into(), what, log: log.text() }
 }
