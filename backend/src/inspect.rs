@@ -214,6 +214,8 @@ pub struct Counts {
     pub cache_hits: u64,
     /// Parts of plans that were begun with while their segment was still being recorded.
     pub ahead: u64,
+    /// Classes of products of which it was measured how they are computed best.
+    pub tuned: u64,
     /// Memory.
     pub memory: Usage,
 }
@@ -235,6 +237,7 @@ fn counts_of(machine: &Machine) -> Counts {
         compile_time: Duration::from_nanos(c.compile_nanos.load(Relaxed)),
         cache_hits: c.cache_hits.load(Relaxed),
         ahead: c.ahead.load(Relaxed),
+        tuned: c.tuned.load(Relaxed),
         memory: machine.pool.usage(),
     }
 }
@@ -289,7 +292,7 @@ pub(crate) fn write_stats(machine: &Machine) {
     let c = counts_of(machine);
     let line = format!(
         "{{\"device\":\"{}\",\"ops\":{},\"segments\":{},\"launches\":{},\"gemms\":{},\"planned\":{},\"compiled\":{},\
-         \"compile_seconds\":{:.6},\"cache_hits\":{},\"ahead\":{},\"bytes_used\":{},\"bytes_peak\":{},\"bytes_kept\":{},\"allocations\":{}}}\n",
+         \"compile_seconds\":{:.6},\"cache_hits\":{},\"ahead\":{},\"tuned\":{},\"bytes_used\":{},\"bytes_peak\":{},\"bytes_kept\":{},\"allocations\":{}}}\n",
         machine.device,
         c.ops,
         c.segments,
@@ -300,6 +303,7 @@ pub(crate) fn write_stats(machine: &Machine) {
         c.compile_time.as_secs_f64(),
         c.cache_hits,
         c.ahead,
+        c.tuned,
         c.memory.used,
         c.memory.peak,
         c.memory.kept,

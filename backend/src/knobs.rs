@@ -23,6 +23,9 @@ pub const KILN_DUMP_FILTER: &str = "KILN_DUMP_FILTER";
 pub const KILN_GRAPHS: &str = "KILN_GRAPHS";
 /// Whether large matrix products go to the machine's library of them: `on` or `off`; `on` if unset.
 pub const KILN_BLAS: &str = "KILN_BLAS";
+/// Whether the ways in which products can be computed are measured where a segment is first planned: `on` or `off`; `off` if
+/// unset.  What was measured once counts from then on, whether this is on or not.
+pub const KILN_TUNE: &str = "KILN_TUNE";
 /// Number of threads that run kernels; the machine's processors if unset.
 pub const KILN_THREADS: &str = "KILN_THREADS";
 /// Most memory that tensors of one device may take: bytes, or a number with `K`, `M` or `G`; no limit if unset.
@@ -101,6 +104,8 @@ pub struct Knobs {
     pub graphs: bool,
     /// [`KILN_BLAS`].
     pub blas: bool,
+    /// [`KILN_TUNE`].
+    pub tune: bool,
     /// [`KILN_THREADS`].
     pub threads: usize,
     /// [`KILN_MEMORY_LIMIT`], in bytes.
@@ -147,6 +152,7 @@ fn read(var: impl Fn(&str) -> Option<String>) -> Result<Knobs, String> {
         dump_filter: var(KILN_DUMP_FILTER),
         graphs: parse(&var, KILN_GRAPHS, "on or off", switch)?.unwrap_or(true),
         blas: parse(&var, KILN_BLAS, "on or off", switch)?.unwrap_or(true),
+        tune: parse(&var, KILN_TUNE, "on or off", switch)?.unwrap_or(false),
         threads: parse(&var, KILN_THREADS, "a number from 1", count)?.unwrap_or(processors),
         memory_limit: parse(&var, KILN_MEMORY_LIMIT, "bytes, as in 512M or 4G", bytes)?,
         stats: var(KILN_STATS).map(PathBuf::from),

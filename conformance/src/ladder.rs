@@ -49,7 +49,7 @@ impl Setting {
         let inputs: Vec<Laid> = case.inputs.iter().map(|input| lay(input, self.lay, &mut draws)).collect();
         let data: Vec<_> = inputs.iter().map(|laid| laid.data.clone()).collect();
         let gemm_from = self.library.then_some(1);
-        let planned = plan(graph, &data, &Options { fuse, gemm_from, grain: self.grain });
+        let planned = plan(graph, &data, &Options::new(fuse, gemm_from, self.grain));
         let outputs: Vec<&NodeData> = graph.outputs.iter().map(|&n| &graph.nodes[n]).collect();
         execute(&planned, &inputs, &case.slots, &outputs, machine)
     }

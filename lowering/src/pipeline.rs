@@ -58,7 +58,7 @@ mod tests {
         let y = graph.map(Pointwise::Div, &[e, sum]);
         graph.outputs.push(y);
         let input = InputData { layout: Layout::contiguous(&[32, 100]), buffer_len: 3200, donated: false };
-        let plan = plan(&graph, &[input], &Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) });
+        let plan = plan(&graph, &[input], &Options::new(true, None, Grain::of_vectors(4)));
         let launches = plan.steps.iter().filter(|s| matches!(s, Step::Launch { .. })).count();
         assert_eq!((plan.programs.len(), launches), (1, 1));
 

@@ -36,7 +36,7 @@ fn programs(queries: u32) -> BTreeMap<String, Program> {
             donated: false,
         });
         let inputs: Vec<InputData> = inputs.collect();
-        let options = Options { fuse: true, gemm_from, grain: Grain::of_threads(1000).with_queries(queries) };
+        let options = Options::new(true, gemm_from, Grain::of_threads(1000).with_queries(queries));
         let plan = plan(&graph, &inputs, &options);
         programs.extend(plan.programs.into_iter().map(|program| (program.to_string(), program)));
     }

@@ -10,7 +10,7 @@ use kiln_lowering::op::Pointwise;
 use kiln_lowering::schedule::{self, Grain, InputData, Layout, Options, Step, execute};
 
 fn run(case: &Case, fuse: bool, rewrite: bool, grain: Grain) -> Result<Vec<Array>, String> {
-    let options = Options { fuse, gemm_from: None, grain };
+    let options = Options::new(fuse, None, grain);
     execute::run(&case.graph, (&case.inputs, &case.slots), &options, rewrite).map_err(|e| e.to_string())
 }
 
@@ -70,7 +70,7 @@ fn results_take_an_operands_place_only_once_it_is_read() {
     let graph: Graph = text.parse().unwrap();
     let inputs = [2, 3].map(|k| Array::from_fn(DType::F32, &[70], |i| (0.1 * (i * k % 7) as f32).to_bits().into()));
     let run = |fuse| {
-        let options = Options { fuse, gemm_from: None, grain: Grain::of_vectors(3) };
+        let options = Options::new(fuse, None, Grain::of_vectors(3));
         execute::run(&graph, (&inputs, &[]), &options, false).unwrap()
     };
     assert_eq!(run(true), run(false));
@@ -93,7 +93,7 @@ fn scatters_outside_are_reported_and_write_nothing() {
         for wrong in [4, -1, 1 << 40] {
             let index = Array::from_ints(DType::I64, &[3], &[1, wrong, 2]);
             let floats = |n: u64| Array::from_fn(DType::F32, &[n], |i| (i as f32).to_bits().into());
-            let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(3) };
+            let options = Options::new(true, None, Grain::of_vectors(3));
             let got = execute::run(&graph, (&[floats(4), index, floats(3)], &[]), &options, false);
             assert!(matches!(got, Err(execute::Error::Check(_))), "{update} at {wrong}: {got:?}");
         }
@@ -101,7 +101,7 @@ fn scatters_outside_are_reported_and_write_nothing() {
 }
 
 fn planned(graph: &Graph, inputs: &[Array], grain: Grain) -> (String, Array) {
-    let options = Options { fuse: true, gemm_from: None, grain };
+    let options = Options::new(true, None, grain);
     let data = inputs.iter().map(|x| InputData {
         layout: Layout::contiguous(&x.dims),
         buffer_len: x.bits.len() as u64,
@@ -237,7 +237,7 @@ fn products_in_their_readers_order_and_windows_in_one_kernel_change_no_bit() {
         let mut draws = Draws::new(5);
         let inputs: Vec<Array> = inputs.map(|d| fill(&mut draws, d.dtype, &d.dims, Fill::Ordinary)).collect();
         let run = |fuse| {
-            let options = Options { fuse, gemm_from: Some(1), grain: Grain::of_vectors(3) };
+            let options = Options::new(fuse, Some(1), Grain::of_vectors(3));
             execute::run(&graph, (&inputs, &[]), &options, true).expect("nothing can fail")
         };
         for (fused, apart) in run(true).iter().zip(&run(false)) {
@@ -256,7 +256,7 @@ fn large_results_are_written_past_the_caches() {
         let y = build(&mut graph, x);
         graph.outputs.push(y);
         let input = InputData { layout: Layout::contiguous(&dims), buffer_len: dims.iter().product(), donated };
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4).with_streams(64 << 10) };
+        let options = Options::new(true, None, Grain::of_vectors(4).with_streams(64 << 10));
         let plan = schedule::plan(&graph, &[input], &options);
         let (all, streaming) = (" store ", " store streaming ");
         let text = plan.programs.iter().map(|p| p.to_string()).collect::<String>();
@@ -287,7 +287,7 @@ fn kernel_of(graph: &Graph, grain: Grain) -> ([u32; 3], u32) {
     let inputs: Vec<InputData> = inputs
         .map(|data| InputData { layout: Layout::contiguous(&data.dims), buffer_len: data.len(), donated: false })
         .collect();
-    let plan = schedule::plan(graph, &inputs, &Options { fuse: true, gemm_from: None, grain });
+    let plan = schedule::plan(graph, &inputs, &Options::new(true, None, grain));
     let launches = plan.steps.iter().filter_map(|step| match step {
         Step::Launch { program, grid, .. } => Some((*grid, plan.programs[*program].warps)),
         _ => None,

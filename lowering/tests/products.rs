@@ -6,7 +6,7 @@ use kiln_lowering::op::Pointwise;
 use kiln_lowering::schedule::{Grain, InputData, Layout, Options, Step, execute, plan};
 
 fn run(graph: &Graph, inputs: &[Array], rewrite: bool) -> Array {
-    let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(3) };
+    let options = Options::new(true, None, Grain::of_vectors(3));
     execute::run(graph, (inputs, &[]), &options, rewrite).unwrap().remove(0)
 }
 
@@ -99,7 +99,7 @@ fn another_number_of_rows_is_the_same_program() {
             buffer_len: dims[0] * dims[1],
             donated: false,
         };
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(3) };
+        let options = Options::new(true, None, Grain::of_vectors(3));
         let plan = kiln_lowering::schedule::plan(&g, &[data([m, k]), data([k, 40])], &options);
         assert_eq!(plan.programs.len(), 1);
         plan.programs[0].to_string()
@@ -121,7 +121,7 @@ fn wide_factors_are_multiplied_by_parts() {
     let number = |i: u64| (hash(i) as f32 / 1e8 - 5.0).to_bits();
     let x = Array::from_fn(DType::F32, &[2, 64, 80], |i| u64::from(number(i as u64)));
     let w = Array::from_fn(DType::Bf16, &[2, 80, 64], |i| u64::from(number(i as u64 + 99_999) >> 16));
-    let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_threads(100) };
+    let options = Options::new(true, Some(1), Grain::of_threads(100));
     let inputs = [&x, &w].map(|x| InputData {
         layout: Layout::contiguous(&x.dims),
         buffer_len: x.bits.len() as u64,

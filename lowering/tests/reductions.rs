@@ -7,7 +7,7 @@ use kiln_lowering::graph::{Graph, Index, Node, Reduction, Update};
 use kiln_lowering::op::Pointwise;
 use kiln_lowering::schedule::{Grain, InputData, Layout, Options, Step, execute, plan};
 
-const OPTIONS: Options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+const OPTIONS: Options = Options::new(true, None, Grain::of_vectors(4));
 
 /// Numbers of both signs with some that are equal; every seventh row or so of something special.
 fn terms(dtype: DType, rows: u64, terms: u64, special: bool) -> Array {

@@ -4,6 +4,7 @@ mod ahead;
 mod graphs;
 mod late;
 mod profile;
+mod tune;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

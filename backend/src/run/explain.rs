@@ -177,7 +177,7 @@ mod tests {
             donated: false,
         };
         let inputs = [input(&[8, 32]), input(&[32, 16]), input(&[16, 4])];
-        let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
+        let options = Options::new(true, Some(1), Grain::of_vectors(4));
         let plan = schedule::plan(&graph, &inputs, &options);
         let effort = Effort { compiled: 1, cache_hits: 0, nanos: 2_000_000 };
         let told = described(3, (&graph, &ops), &plan, &explain(&graph, &inputs, &options, &|_| false), effort);

@@ -173,8 +173,7 @@ mod tests {
             donated: false,
         };
         let inputs = [input(&[8, 4]), input(&[2, 4]), input(&[100, 3])];
-        let plan =
-            schedule::plan(&graph, &inputs, &Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) });
+        let plan = schedule::plan(&graph, &inputs, &Options::new(true, None, Grain::of_vectors(4)));
         let [gathered, sum] = &sources(&plan)[..] else { panic!("two outputs") };
         let operands = |s: &Sources| (0..3).map(|n| s.operands.contains(n)).collect::<Vec<_>>();
         assert_eq!(operands(gathered), [true, true, false]);

@@ -65,6 +65,13 @@ pub(super) trait Heap: Any + Send + Sync {
     /// As for [`write`](Heap::write) and [`read`](Heap::read); the two do not overlap.
     unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String>;
 
+    /// Fills memory with one byte, after all work asked for so far.
+    ///
+    /// # Safety
+    ///
+    /// As for [`write`](Heap::write).
+    unsafe fn fill(&self, start: NonNull<u8>, byte: u8, bytes: usize) -> Result<(), String>;
+
     /// How much there is in all, where that is known.
     fn size(&self) -> Option<u64> {
         None
@@ -126,6 +133,12 @@ impl Heap for HostHeap {
     unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
         // SAFETY: as the caller promises.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), start.as_ptr(), bytes) };
+        Ok(())
+    }
+
+    unsafe fn fill(&self, start: NonNull<u8>, byte: u8, bytes: usize) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { start.as_ptr().write_bytes(byte, bytes) };
         Ok(())
     }
 }

@@ -78,6 +78,12 @@ impl Kernels {
         }
     }
 
+    /// What stands for the machine and the compilers, in names of files.
+    pub(super) fn identity(&self) -> String {
+        let spec = self.engine.spec().map(Spec::to_string).unwrap_or_default();
+        key(&[&spec, COMPILER, &self.engine.version()])[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// A kernel per program, or why there is none.
     pub(super) fn get(&mut self, programs: &[Program]) -> (Vec<Result<Kernel, String>>, Effort) {
         if let Some(kernels) = programs.iter().map(|p| self.engine.interpret(p).map(Ok)).collect() {

@@ -75,6 +75,8 @@ pub(crate) struct Counters {
     pub(crate) cache_hits: AtomicU64,
     /// Parts of plans that ran before their segment was whole, and came to be wanted.
     pub(crate) ahead: AtomicU64,
+    /// Classes of products whose ways were measured.
+    pub(crate) tuned: AtomicU64,
 }
 
 /// The seed and how many random elements were drawn from it.

@@ -184,6 +184,16 @@ impl Pool {
         Ok(Arc::new(Buffer::new(block.0, size, home, false)))
     }
 
+    /// Fills all memory that nobody has with a pattern that is no number.
+    pub(super) fn poison(&self) -> Result<(), String> {
+        const POISON: u8 = 0xff;
+        let state = self.lock();
+        let mut blocks = state.free.iter().flat_map(|(size, blocks)| blocks.iter().map(|block| (*size, block.0)));
+        // SAFETY: free blocks belong to the pool, each has its size, and as long as the lock is held nobody gets one.  Work that
+        // used one before was asked for before.
+        blocks.try_for_each(|(size, start)| unsafe { self.heap.fill(start, POISON, size) })
+    }
+
     fn exhausted(&self, len: usize, usage: &Usage) -> String {
         let limit = match self.limit {
             Some(limit) => format!(" of {} allowed by {}", Size(limit), crate::knobs::KILN_MEMORY_LIMIT),

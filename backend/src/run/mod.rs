@@ -23,11 +23,13 @@ mod parts;
 mod place;
 mod plans;
 mod profile;
+mod records;
 mod replay;
 mod runner;
 mod sort;
 mod stay;
 mod tail;
+mod tune;
 mod warn;
 
 pub(crate) use ahead::Ahead;

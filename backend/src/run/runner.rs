@@ -22,15 +22,20 @@ use super::machine::Machine;
 use super::place::Place;
 use super::plans::{Plans, Ready};
 use super::profile::Windows;
+use super::records::Records;
 use super::stay::{Heir, heirs, keeps, stay};
+use super::tune::Segment as Tried;
 use crate::inspect::Segment;
+use crate::knobs;
 use crate::record::{OpMark, Work};
 
 /// What the device's thread keeps between segments.
 pub(super) struct Runner {
     pub(super) machine: &'static Machine,
     pub(super) kernels: Kernels,
-    plans: Plans,
+    pub(super) plans: Plans,
+    /// What was measured.
+    pub(super) records: Records,
     pub(super) beginnings: Beginnings,
     pub(super) flights: Flights,
     pub(super) captures: Vec<Capture>,
@@ -41,9 +46,12 @@ pub(super) struct Runner {
 impl Runner {
     /// An empty one.
     pub(super) fn new(machine: &'static Machine, start: Start) -> Runner {
+        let kernels = Kernels::new(start());
         Runner {
             machine,
-            kernels: Kernels::new(start()),
+            // Tests measure for themselves.
+            records: Records::open(knobs::get().cache_dir.as_deref().filter(|_| !cfg!(test)), &kernels.identity()),
+            kernels,
             plans: Plans::default(),
             beginnings: Beginnings::new(machine),
             flights: Flights::default(),
@@ -150,12 +158,17 @@ impl Runner {
                 },
             })
             .collect();
-        let options = Options {
-            fuse: work.fuse,
-            gemm_from: self.kernels.engine.gemm_from().filter(|_| !work.strict),
-            grain: self.kernels.engine.grain(),
-        };
-        let (ready, effort) = self.plans.get(&mut self.kernels, (work.hash, &work.graph), &inputs, &options);
+        let gemm_from = self.kernels.engine.gemm_from().filter(|_| !work.strict);
+        let mut options = Options::new(work.fuse, gemm_from, self.kernels.engine.grain());
+        options.choices = self.records.choices().clone();
+        let graph = (work.hash, &work.graph);
+        let (mut ready, mut effort) = self.plans.get(&mut self.kernels, graph, &inputs, &options);
+        let tunes = effort.is_some() && self.kernels.engine.tunes() && self.capture_of(work.stream).is_none();
+        if tunes && self.tune(Tried { work, operands, inputs: &inputs, options: &options }, &ready.plan.decided) {
+            options.choices = self.records.choices().clone();
+            let (tuned, more) = self.plans.get(&mut self.kernels, graph, &inputs, &options);
+            (ready, effort) = (tuned, more.or(effort));
+        }
         if let Some(effort) = effort.filter(|_| explain::wanted()) {
             let absorbs = &|gemm: &Gemm| self.kernels.engine.absorbs(gemm);
             let (program, options) = ((&work.graph, &work.ops[..]), (&options, absorbs as Absorbs<'_>));

@@ -51,7 +51,7 @@ impl Kernel {
         let result = graph.map(op, &operands);
         graph.outputs.push(result);
         let input = InputData { layout: Layout::contiguous(&dims), buffer_len: len as u64, donated: false };
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(1) };
+        let options = Options::new(true, None, Grain::of_vectors(1));
         let plan = pipeline::plan(&graph, &vec![input; operands.len()], &options);
         if plan.steps.iter().filter(|step| matches!(step, Step::Launch { .. })).count() != 1 {
             return Err(format!("{}: wanted one launch, got {:?}", op.row().name, plan.steps));

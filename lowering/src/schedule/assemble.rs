@@ -395,7 +395,8 @@ impl<'a> Assembler<'a> {
         });
         let outputs = outputs.collect();
         let programs = self.programs.into_iter().collect();
-        Plan { programs, buffers: self.buffers, steps: self.steps, known: Vec::new(), outputs }
+        let decided = self.groups.decided.clone();
+        Plan { programs, buffers: self.buffers, steps: self.steps, known: Vec::new(), outputs, decided }
     }
 }
 

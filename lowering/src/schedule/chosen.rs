@@ -45,7 +45,7 @@ mod tests {
         let both = g.map(Pointwise::Add, &[other, back]);
         g.outputs.push(both);
         let input = InputData { layout: Layout::contiguous(&[9, 33]), buffer_len: 9 * 33, donated: false };
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+        let options = Options::new(true, None, Grain::of_vectors(4));
         let plan = plan(&g, &[input.clone(), input], &options);
         assert_eq!(plan.steps.iter().filter(|s| matches!(s, Step::Launch { .. })).count(), 1);
     }

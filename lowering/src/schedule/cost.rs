@@ -31,7 +31,7 @@ impl Rates {
 }
 
 /// A product and its tail.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// Rows, columns and terms.
     pub sizes: [u64; 3],

@@ -88,7 +88,7 @@ mod tests {
     use crate::DType;
     use crate::graph::{Array, Graph, Op, number};
 
-    const OPTIONS: Options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
+    const OPTIONS: Options = Options::new(true, Some(1), Grain::of_vectors(4));
 
     /// A product of factors of one type, of another, a bias, a residual, and what is made of them.
     fn graph(rows: &str, [from, dtype]: [&str; 2]) -> Graph {

@@ -287,7 +287,7 @@ mod tests {
             donated: false,
         };
         let inputs = vec![input(&[8, 32]), input(&[32, 16]), input(&[16])];
-        (g, inputs, Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) })
+        (g, inputs, Options::new(true, Some(1), Grain::of_vectors(4)))
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
             buffer_len: dims.iter().product(),
             donated: false,
         };
-        let options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
+        let options = Options::new(true, Some(1), Grain::of_vectors(4));
         let told = explain(&g, &[input(&[1000, 16]), input(&[7])], &options, &|_| false);
         let reads: Vec<u64> = told.steps[0].reads.iter().map(|v| v.bytes).collect();
         assert_eq!(reads, [7 * 16 * 4, 7 * 8]);

@@ -175,6 +175,8 @@ pub struct Grain {
     products: Option<[Blocks; 3]>,
     /// What decides whether the library computes a product that is finished by others' rows, where that is known.
     pub rates: Option<Rates>,
+    /// Bytes that stay in a cache which all programs share.
+    pub cache: u64,
     /// Whether a product's tail runs on the threads that compute the product, each on its part.
     pub finishes: bool,
 }
@@ -213,6 +215,7 @@ impl Grain {
             attentions: None,
             products: None,
             rates: None,
+            cache: 0,
             finishes: true,
         }
     }
@@ -245,6 +248,7 @@ impl Grain {
             attentions: Some(Attend::by_warps(32)),
             products: Some(Blocks::BY_WARPS),
             rates: None,
+            cache: 16 << 20,
             finishes: false,
         }
     }
@@ -271,6 +275,11 @@ impl Grain {
     /// The same cut for a machine whose warps keep so many queries of an attention, at least 16, where rows are narrow.
     pub fn with_queries(self, queries: u32) -> Grain {
         Grain { attentions: Some(Attend::by_warps(queries)), ..self }
+    }
+
+    /// The same cut for a machine with that much cache that all programs share: half of it is for what they read again.
+    pub fn with_cache(self, bytes: u64) -> Grain {
+        Grain { cache: bytes / 2, ..self }
     }
 
     /// The same cut for a machine whose warps multiply together.

@@ -3,6 +3,7 @@
 pub mod affine;
 pub mod assemble;
 pub mod attention;
+pub mod choice;
 mod chosen;
 mod chunks;
 pub mod cost;
@@ -30,6 +31,7 @@ pub mod view;
 mod widen;
 
 pub use assemble::{plan, plan_for};
+pub use choice::{Choices, Class, Way};
 pub use explain::{Explanation, explain};
 pub use grain::Grain;
 pub use plan::{

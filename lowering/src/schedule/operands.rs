@@ -66,7 +66,7 @@ mod tests {
             buffer_len: dims.iter().product(),
             donated: false,
         });
-        let plan = plan(&g, &inputs, &Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) });
+        let plan = plan(&g, &inputs, &Options::new(true, Some(1), Grain::of_vectors(4)));
         let steps: Vec<&Step> = plan.steps.iter().filter(|s| !matches!(s, Step::Free(_))).collect();
         let [Step::Gemm(gemm), Step::Launch { .. }] = steps[..] else { panic!("{steps:?}") };
         assert_eq!((gemm.from, gemm.dtype), (DType::Bf16, DType::F32));

@@ -3,6 +3,7 @@
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 
+use super::choice::{Choices, Class, Way};
 use super::grain::Grain;
 
 use crate::dtype::DType;
@@ -225,6 +226,8 @@ pub struct Plan {
     pub known: Vec<u32>,
     /// One per output of the graph.
     pub outputs: Vec<Output>,
+    /// Products that could be computed in more than one way, and in which they are: each class once.
+    pub decided: Vec<(Class, Way)>,
 }
 
 /// What the user may ask of scheduling.
@@ -237,4 +240,13 @@ pub struct Options {
     pub gemm_from: Option<u64>,
     /// How work is cut up.
     pub grain: Grain,
+    /// What was measured, which goes before what a model says.
+    pub choices: Choices,
+}
+
+impl Options {
+    /// With nothing measured.
+    pub const fn new(fuse: bool, gemm_from: Option<u64>, grain: Grain) -> Options {
+        Options { fuse, gemm_from, grain, choices: Choices::NONE }
+    }
 }

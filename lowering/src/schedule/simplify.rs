@@ -224,7 +224,7 @@ mod tests {
     use crate::schedule::Grain;
 
     fn options(programs: u32) -> Options {
-        Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(programs) }
+        Options::new(true, None, Grain::of_vectors(programs))
     }
 
     /// A library is asked for products of matrices alone where rows are summed faster.

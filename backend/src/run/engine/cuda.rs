@@ -85,6 +85,7 @@ pub(super) fn about() -> Vec<(String, Vec<(&'static str, String)>)> {
                 ("driver", format!("CUDA {}.{}", facts.driver / 1000, facts.driver % 1000 / 10)),
                 ("code", code),
                 ("multiprocessors", facts.multiprocessors.to_string()),
+                ("cache", Size(facts.cache.into()).to_string()),
                 ("memory", Size(facts.memory).to_string()),
                 ("shared memory of a block", Size(facts.shared.into()).to_string()),
                 ("products", device.product_library().unwrap_or_else(|| "no cuBLASLt on the loader's path".into())),
@@ -143,6 +144,12 @@ impl Heap for DeviceHeap {
     unsafe fn duplicate(&self, start: NonNull<u8>, from: NonNull<u8>, bytes: usize) -> Result<(), String> {
         // SAFETY: as the caller promises.
         unsafe { self.0.duplicate(address(start), address(from), bytes) }.map_err(text)
+    }
+
+    unsafe fn fill(&self, start: NonNull<u8>, byte: u8, bytes: usize) -> Result<(), String> {
+        self.0.enter().map_err(text)?;
+        // SAFETY: as the caller promises.
+        unsafe { self.0.fill(address(start), byte, bytes) }.map_err(text)
     }
 
     fn size(&self) -> Option<u64> {
@@ -211,7 +218,8 @@ impl Engine for Cuda {
     }
 
     fn grain(&self) -> Grain {
-        let grain = Grain::of_threads(self.device.facts().multiprocessors * WARPS);
+        let facts = self.device.facts();
+        let grain = Grain::of_threads(facts.multiprocessors * WARPS).with_cache(facts.cache.into());
         if self.spec.group > 0 { grain.together() } else { grain }
     }
 

@@ -24,6 +24,7 @@ use super::gather::{Asked, Submitted};
 use super::heap::{Heap, HostHeap};
 use super::memory::Buffer;
 use crate::device::KilnDevice;
+use crate::knobs;
 
 /// A place in the order of work.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +119,11 @@ pub(super) trait Engine: Send + Sync {
     /// products by the library, and so none of these.
     fn absorbs(&self, _gemm: &Gemm) -> bool {
         false
+    }
+
+    /// Whether it is measured in which way products are computed best.
+    fn tunes(&self) -> bool {
+        knobs::get().tune
     }
 
     /// Called by the device's thread before it asks for the work of a plan.

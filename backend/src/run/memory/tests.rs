@@ -94,6 +94,11 @@ impl Heap for Small {
         unsafe { HostHeap.duplicate(start, from, bytes) }
     }
 
+    unsafe fn fill(&self, start: NonNull<u8>, byte: u8, bytes: usize) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        unsafe { HostHeap.fill(start, byte, bytes) }
+    }
+
     unsafe fn read(&self, _: NonNull<u8>, _: &mut [u8]) -> Result<(), String> {
         Ok(())
     }

@@ -28,7 +28,7 @@ fn programs(case: &Case) -> Vec<Program> {
         buffer_len: data.len(),
         donated: false,
     });
-    let options = Options { fuse: true, gemm_from: None, grain: FOR_THREADS };
+    let options = Options::new(true, None, FOR_THREADS);
     plan(&case.graph, &inputs.collect::<Vec<_>>(), &options).programs.into_iter().collect()
 }
 

@@ -28,11 +28,7 @@ fn steps(graph: &Graph) -> Vec<String> {
         buffer_len: data.len(),
         donated: false,
     });
-    let plan = plan(
-        graph,
-        &inputs.collect::<Vec<_>>(),
-        &Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) },
-    );
+    let plan = plan(graph, &inputs.collect::<Vec<_>>(), &Options::new(true, Some(1), Grain::of_vectors(4)));
     let text = |step: &Step, is_tail: bool| match step {
         Step::Launch { rows, .. } if is_tail => Some(format!("  tail {}", rows.join(" "))),
         Step::Launch { rows, .. } => Some(format!("launch {}", rows.join(" "))),

@@ -117,7 +117,7 @@ pub(crate) fn operands(g: &Graph) -> Vec<Array> {
 }
 
 pub(crate) fn options() -> Options {
-    Options { fuse: true, gemm_from: Some(1), grain: Grain::of_threads(100) }
+    Options::new(true, Some(1), Grain::of_threads(100))
 }
 
 pub(crate) fn planned(g: &Graph) -> Plan {
@@ -214,6 +214,36 @@ fn lengths_are_arguments() {
         planned(&g).programs[0].to_string()
     };
     assert!(program(100, 130) == program(517, 547));
+}
+
+/// However many members of the batch start side by side, each tile of each is computed once.
+#[test]
+fn the_order_in_which_programs_start_changes_no_bit() {
+    let sizes = Sizes { batch: 4, queries: 300, keys: 300, ..SIZES[1] };
+    let g = attention(DType::Bf16, sizes, Change::Causal);
+    let inputs = operands(&g);
+    // Keys and values of a member, of 64 elements a row each.
+    let member = 300 * 2 * 64 * 2;
+    let run = |members: u64| {
+        let options = Options { grain: options().grain.with_cache(2 * members * member), ..options() };
+        let plan = planned_with(&g, &options);
+        let [grid] = plan
+            .steps
+            .iter()
+            .filter_map(|s| if let Step::Launch { grid, .. } = s { Some(*grid) } else { None })
+            .collect::<Vec<_>>()[..]
+        else {
+            panic!("{plan}")
+        };
+        (grid, execute::run(&g, (&inputs, &[]), &options, false).unwrap().remove(0).to_bytes())
+    };
+    let (alone, want) = run(0);
+    let heads = alone[2];
+    for (members, beside) in [(2, 2), (3, 2), (1 << 20, heads)] {
+        let (grid, got) = run(members);
+        assert_eq!(grid, [beside, alone[1], heads / beside]);
+        assert!(got == want, "{members} side by side");
+    }
 }
 
 /// What asks for warps and for powers of two is printed and read again.

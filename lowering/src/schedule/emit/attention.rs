@@ -12,9 +12,10 @@ use super::super::grain::Grain;
 use super::super::trace::{Places, address};
 use super::Emitted;
 use super::context::Emitter;
+use super::order::{self, Started};
 use super::point::Point;
 use super::product::{Side, sides};
-use super::walk::{self, divide, extent, full_end, lanes};
+use super::walk::{divide, extent, full_end, lanes};
 use crate::DType;
 use crate::graph::{Graph, Node};
 use crate::op::Pointwise;
@@ -55,9 +56,13 @@ pub fn emit(
     let last = e.argument(tiles as i64 - 1, 1);
     let members: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
 
-    let [id, member] = [0, 1].map(|axis| walk::program(&mut e, axis));
+    let count = axes[batch.clone()].iter().map(|a| a.extent).product();
+    let row = |row: &Row, at: usize| u64::from(row.padded) * graph.dtype(attention.factors[at].0).bytes() as u64;
+    let shared = keys * (row(&width, 1) + row(&values, 2));
+    let uneven = attention.causal.is_some();
+    let Started { tile: number, member, grid } = order::start(&mut e, (count, tiles), shared, uneven, grain);
     // The last queries see the most keys; they start first.
-    let number = if attention.causal.is_some() { e.op(Pointwise::Sub, last, id) } else { id };
+    let number = if uneven { e.op(Pointwise::Sub, last, number) } else { number };
     let mut point = Point::new(axes.len(), 1);
     divide(&mut e, member, &members, &mut point.axes[batch.clone()]);
     let size = e.int(tile.into());
@@ -109,8 +114,7 @@ pub fn emit(
         let buffer = e.buffer(node, true);
         e.b.store(buffer, offsets, norm, Some(inside));
     }
-    let members: u64 = axes[batch].iter().map(|a| a.extent).product();
-    e.finish([tiles as u32, members as u32, 1])
+    e.finish(grid)
 }
 
 /// `log Σ exp(s)` of each query, whose sums were computed under a shift of powers of two.

@@ -16,6 +16,7 @@ pub mod held;
 mod inside;
 mod keep;
 pub mod looped;
+mod order;
 pub mod point;
 pub mod prefix;
 pub mod product;

@@ -174,7 +174,7 @@ mod tests {
         }
         let sum = g.reduce(Reduction::Sum, x, &[1], DType::F32);
         g.outputs.push(sum);
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+        let options = Options::new(true, None, Grain::of_vectors(4));
         let ones = Array::from_floats(DType::F32, &[3, 10], &[1.0; 30]);
         let got = execute::run(&g, (&[ones], &[]), &options, false).unwrap().remove(0);
         assert_eq!(got.floats(), [10.0 * 60f64.exp2(); 3]);

@@ -12,9 +12,10 @@ use super::super::trace::{Places, address};
 use super::Emitted;
 use super::attention::{Row, seen};
 use super::context::Emitter;
+use super::order::{self, Started};
 use super::point::Point;
 use super::product::{Side, sides};
-use super::walk::{self, divide, extent, full_end};
+use super::walk::{divide, extent, full_end};
 use crate::DType;
 use crate::graph::{Graph, Node};
 use crate::op::Pointwise;
@@ -52,7 +53,14 @@ pub fn emit(graph: &Graph, places: &Places, body: &Body, grain: Grain, index: DT
     let last = e.argument(tiles as i64 - 1, 1);
     let members: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
 
-    let [id, member] = [0, 1].map(|axis| walk::program(&mut e, axis));
+    let count = axes[batch.clone()].iter().map(|a| a.extent).product();
+    let row = |row: &Row, at: usize| u64::from(row.padded) * graph.dtype(body.factors[at].0).bytes() as u64;
+    let walked = match body.side {
+        Of::Queries => keys * (row(&width, 1) + row(&values, 2)),
+        Of::Keys => queries * (row(&width, 0) + row(&values, 3)),
+    };
+    let uneven = body.causal.is_some();
+    let Started { tile: id, member, grid } = order::start(&mut e, (count, tiles), walked, uneven, grain);
     // The last queries see the most keys, the first keys are seen by the most queries; they start first.
     let backwards = body.causal.is_some() && body.side == Of::Queries;
     let number = if backwards { e.op(Pointwise::Sub, last, id) } else { id };
@@ -87,8 +95,7 @@ pub fn emit(graph: &Graph, places: &Places, body: &Body, grain: Grain, index: DT
     for ((node, at), (sum, row)) in results.iter().zip(sums.into_iter().zip(rows)) {
         row.store(&mut e, (*node, at), sum, &point, inside);
     }
-    let members: u64 = axes[batch].iter().map(|a| a.extent).product();
-    e.finish([tiles as u32, members as u32, 1])
+    e.finish(grid)
 }
 
 /// Rows of two factors, and of queries what is theirs: the negative logarithm of the sum as a power of two, and what is

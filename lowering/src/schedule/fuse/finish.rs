@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::rules::MOST_OPERANDS;
 use super::{Group, Work};
 use crate::graph::{Graph, Node};
+use crate::schedule::choice::{Class, Way};
 use crate::schedule::cost::Finished;
 use crate::schedule::emit::product::blocks_of;
 use crate::schedule::expr::Expr;
@@ -42,11 +43,13 @@ pub(super) fn product(graph: &Graph, work: &Work, options: &Options) -> Option<P
 }
 
 /// The kernel of a product and of its reader's rows, if it is one; `is_wanted` tells whether others want the product, too.
+/// Where the library could compute it as well, `decided` learns in which way it is.
 pub(super) fn work(
     (graph, places): (&Graph, &Places),
     product: Product,
     (reader, is_wanted): (&Group, bool),
     options: &Options,
+    decided: &mut Vec<(Class, Way)>,
 ) -> Option<Work> {
     let Work::Fused { roots, body } = &reader.work else { return None };
     let operands = reader.reads.len() + roots.len() + 2;
@@ -61,9 +64,17 @@ pub(super) fn work(
     let both = looped::trace_finished(graph, places, (node, Some((body, roots))), may).ok()?;
     let cut = blocks_of(graph, node, &both, &options.grain)?;
     if by_library {
-        let rates = options.grain.rates?;
-        let (asked, multiprocessors) = (asked(graph, node, (body, roots), is_wanted), options.grain.multiprocessors());
-        if !rates.prefer_blocks(&asked, cut, multiprocessors) {
+        let (rates, asked) = (options.grain.rates?, asked(graph, node, (body, roots), is_wanted));
+        let class = Class::of(&asked);
+        let modelled = || match rates.prefer_blocks(&asked, cut, options.grain.multiprocessors()) {
+            true => Way::Blocks,
+            false => Way::Library,
+        };
+        let way = options.choices.get(&class).unwrap_or_else(modelled);
+        if decided.iter().all(|(known, _)| *known != class) {
+            decided.push((class, way));
+        }
+        if way == Way::Library {
             return None;
         }
     }
@@ -119,13 +130,14 @@ mod tests {
     use crate::DType;
     use crate::graph::{Op, Reduction, SliceDim};
     use crate::op::Pointwise as P;
+    use crate::schedule::Choices;
     use crate::schedule::fuse::Reason;
     use crate::schedule::plan::{InputData, Layout, Step};
     use crate::schedule::{Grain, explain, plan};
 
     /// As on an H200.
     fn options(gemm_from: Option<u64>) -> Options {
-        Options { fuse: true, gemm_from, grain: Grain::of_threads(132 * 64).together() }
+        Options::new(true, gemm_from, Grain::of_threads(132 * 64).together())
     }
 
     /// `x · w + bias`, and `whole` operands as large as the result.
@@ -162,6 +174,19 @@ mod tests {
             _ => None,
         };
         plan(g, &inputs(g), options).steps.iter().filter_map(rows).collect()
+    }
+
+    /// What was measured goes before what the model says, both ways, and the plan tells what there was to decide.
+    #[test]
+    fn measured_choices_go_first() {
+        let graph = layer([8192, 768, 768], DType::Bf16, 1);
+        let with = |choices| plan(&graph, &inputs(&graph), &Options { choices, ..options(Some(1)) });
+        let [(class, Way::Blocks)] = with(Choices::NONE).decided[..] else { panic!("one product in blocks") };
+        for way in Way::ALL {
+            let plan = with(Choices::NONE.with(class, way));
+            let by_library = plan.steps.iter().any(|step| matches!(step, Step::Gemm(_)));
+            assert_eq!((by_library, &plan.decided[..]), (way == Way::Library, &[(class, way)][..]), "{plan}");
+        }
     }
 
     #[test]

@@ -342,7 +342,7 @@ impl Former<'_> {
     }
 
     fn finish(self) -> Groups {
-        let list = order::ordered((&self.graph, &self.places), &self.groups, self.options);
-        Groups { graph: self.graph, list, places: self.places, kept: self.kept }
+        let (list, decided) = order::ordered((&self.graph, &self.places), &self.groups, self.options);
+        Groups { graph: self.graph, list, places: self.places, kept: self.kept, decided }
     }
 }

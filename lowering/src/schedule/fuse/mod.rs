@@ -28,6 +28,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::attention::{Attention, slopes};
+use super::choice::{Class, Way};
 use super::group::Body;
 use super::looped::Looped;
 use super::trace::{Places, strided};
@@ -136,6 +137,8 @@ pub struct Groups {
     pub places: Places,
     /// Why nodes have buffers that are no inputs.
     pub kept: FxHashMap<Node, Kept>,
+    /// [`Plan::decided`](super::Plan::decided).
+    pub decided: Vec<(Class, Way)>,
 }
 
 impl Groups {

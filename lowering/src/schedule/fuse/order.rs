@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Group, Work, finish, tail};
 use crate::graph::{Graph, Node};
+use crate::schedule::choice::{Class, Way};
 use crate::schedule::plan::Options;
 use crate::schedule::trace::{Places, strided};
 
@@ -15,9 +16,15 @@ struct Order<'a> {
     options: &'a Options,
 }
 
-/// The groups in an order in which they can run, each naming those before it by their new numbers.
-pub(super) fn ordered((graph, places): (&Graph, &Places), groups: &[Group], options: &Options) -> Vec<Group> {
-    Order { graph, places, groups, options }.list()
+/// The groups in an order in which they can run, each naming those before it by their new numbers; and in which way products
+/// are computed that could be in another.
+pub(super) fn ordered(
+    (graph, places): (&Graph, &Places),
+    groups: &[Group],
+    options: &Options,
+) -> (Vec<Group>, Vec<(Class, Way)>) {
+    let mut decided = Vec::new();
+    (Order { graph, places, groups, options }.list(&mut decided), decided)
 }
 
 impl Order<'_> {
@@ -39,7 +46,13 @@ impl Order<'_> {
 
     /// The kernel of the product that group `at` is and of the rows that finish it, whose place in `order` is given, where
     /// the two are one.
-    fn finished(&self, at: usize, order: &[usize], done: &FxHashMap<usize, usize>) -> Option<(usize, Work)> {
+    fn finished(
+        &self,
+        at: usize,
+        order: &[usize],
+        done: &FxHashMap<usize, usize>,
+        decided: &mut Vec<(Class, Way)>,
+    ) -> Option<(usize, Work)> {
         let product = finish::product(self.graph, &self.groups[at].work, self.options)?;
         let tail = self.tail(at, order, done);
         let readers =
@@ -50,8 +63,8 @@ impl Order<'_> {
             readers.filter(|&(place, &reader)| if product.by_library { tail == Some(place) } else { ready(reader) });
         readers.find_map(|(place, &reader)| {
             let is_wanted = self.is_wanted(product.node, reader);
-            let work =
-                finish::work((self.graph, self.places), product, (&self.groups[reader], is_wanted), self.options)?;
+            let reader = (&self.groups[reader], is_wanted);
+            let work = finish::work((self.graph, self.places), product, reader, self.options, decided)?;
             Some((place, work))
         })
     }
@@ -65,7 +78,7 @@ impl Order<'_> {
         others.any(|(_, group)| group.reads.contains(&node)) || graph.outputs.iter().any(is_seen)
     }
 
-    fn list(&self) -> Vec<Group> {
+    fn list(&self, decided: &mut Vec<(Class, Way)>) -> Vec<Group> {
         let lives = |&at: &usize| !matches!(self.groups[at].work, Work::United);
         let mut order: Vec<usize> = (0..self.groups.len()).filter(lives).collect();
         let mut done: FxHashMap<usize, usize> = FxHashMap::default();
@@ -80,7 +93,7 @@ impl Order<'_> {
             group.is_tail = tail.is_some();
             done.insert(at, list.len());
             last = Some(at);
-            if let Some((place, work)) = self.finished(at, &order, &done) {
+            if let Some((place, work)) = self.finished(at, &order, &done, decided) {
                 let reader = order.remove(place);
                 done.insert(reader, list.len());
                 group.work = work;

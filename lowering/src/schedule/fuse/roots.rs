@@ -196,7 +196,7 @@ mod tests {
             x = g.map(Pointwise::Sqrt, &[x]);
         }
         g.outputs.push(x);
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+        let options = Options::new(true, None, Grain::of_vectors(4));
         let kept = roots(&g, &FxHashMap::default(), &options);
         let kept: Vec<Kept> = g.nodes.keys().filter_map(|node| kept.get(&node).copied()).collect();
         assert_eq!(kept, [Kept::Long, Kept::Long, Kept::Wanted]);

@@ -11,7 +11,7 @@ use crate::graph::Op;
 use crate::op::Pointwise;
 use crate::schedule::plan::{InputData, Layout, Options};
 
-const OPTIONS: Options = Options { fuse: true, gemm_from: Some(1), grain: Grain::of_vectors(4) };
+const OPTIONS: Options = Options::new(true, Some(1), Grain::of_vectors(4));
 
 fn grouped(graph: &Graph, options: &Options) -> Groups {
     let inputs = graph.nodes.values().filter(|data| matches!(data.op, Op::Input(_))).map(|data| InputData {

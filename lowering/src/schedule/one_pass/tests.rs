@@ -8,8 +8,8 @@ use crate::graph::array::Array;
 use crate::graph::{Graph, Node, Reduction, number};
 use crate::op::Pointwise;
 
-const OPTIONS: Options = Options { fuse: true, gemm_from: Some(u64::MAX), grain: Grain::of_threads(8000) };
-const STRICT: Options = Options { gemm_from: None, ..OPTIONS };
+const OPTIONS: Options = Options::new(true, Some(u64::MAX), Grain::of_threads(8000));
+const STRICT: Options = Options::new(true, None, Grain::of_threads(8000));
 
 /// `softmax(x)` by its rows.
 fn softmax(g: &mut Graph, x: Node) -> Node {

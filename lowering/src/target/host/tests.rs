@@ -104,7 +104,7 @@ fn rows_are_asked_for_ahead() {
         let y = graph.reduce(Reduction::Sum, x, &[axis], DType::F32);
         graph.outputs.push(y);
         let input = InputData { layout: Layout::contiguous(&[3000, 3000]), buffer_len: 9_000_000, donated: false };
-        let options = Options { fuse: true, gemm_from: None, grain: Grain::of_vectors(4) };
+        let options = Options::new(true, None, Grain::of_vectors(4));
         let program = plan(&graph, &[input], &options).programs.swap_remove(0);
         assert_eq!(program.to_string().parse::<Program>().unwrap().to_string(), program.to_string());
         let asm = asm(&program);

@@ -181,14 +181,14 @@ impl Device {
         self.check("cuMemcpyDtoDAsync", code)
     }
 
-    /// Fills memory with zeros, after everything asked for so far.
+    /// Fills memory with one byte, after everything asked for so far.
     ///
     /// # Safety
     ///
     /// As for [`Device::upload`].
-    pub unsafe fn clear(&self, address: u64, bytes: usize) -> Result<(), Error> {
+    pub unsafe fn fill(&self, address: u64, byte: u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
-        self.check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(address, 0, bytes, self.stream) })
+        self.check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.stream) })
     }
 }
 

@@ -92,6 +92,8 @@ pub struct Facts {
     pub driver: u32,
     /// Multiprocessors.
     pub multiprocessors: u32,
+    /// Bytes of the cache that they share.
+    pub cache: u32,
     /// Bytes of memory.
     pub memory: u64,
     /// Most bytes of shared memory of a block.
@@ -252,6 +254,7 @@ pub fn facts(number: usize) -> Result<Facts, Error> {
         ),
         driver: driver_version()?,
         multiprocessors: ask(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        cache: ask(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
         memory: memory as u64,
         shared: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
     })
@@ -367,7 +370,7 @@ mod tests {
     use super::*;
 
     fn on(driver: u32) -> Facts {
-        Facts { name: "X".into(), capability: (9, 0), driver, multiprocessors: 1, memory: 1, shared: 1 }
+        Facts { name: "X".into(), capability: (9, 0), driver, multiprocessors: 1, cache: 1, memory: 1, shared: 1 }
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Words {
         // SAFETY: both were just allocated, with that many words.
         unsafe {
             copies.write_bytes(0, WORDS);
-            device.clear(address, 8 * WORDS)?;
+            device.fill(address, 0, 8 * WORDS)?;
         }
         let first = (self.blocks.len() * WORDS) as u32;
         self.blocks.push((copies, address));
@@ -117,7 +117,7 @@ impl Device {
             // SAFETY: as above; the word is lent again only after this, so kernels find it cleared.
             unsafe {
                 copy.write_volatile(0);
-                let _ = self.clear(word, 8);
+                let _ = self.fill(word, 0, 8);
             }
         }
         words.free.push(ticket.0);
