@@ -2,7 +2,8 @@
 //!
 //! The order of the terms depends on their number alone: chunks of [`CHUNK`] terms, each in order from its first term
 //! on; what a chunk starts from is the states of all chunks before, joined in order.  So a row can be walked at once, or
-//! by many programs in three passes: the states of the chunks, then what each chunk starts from, then the prefixes.
+//! by many programs in three passes: the states of the chunks, then what each chunk starts from, then the prefixes.  Where
+//! there are few chunks and a launch takes longer than to join their states, each program joins those before its own.
 //!
 //! Sums of floats carry along what their additions lose: else ones after a great number would count for nothing.
 //!
@@ -28,6 +29,9 @@ use crate::tile::{Builder, Param, Value};
 
 /// Bytes of a line of the cache.
 const LINE: u32 = 128;
+
+/// Most chunks of a row whose states are joined once more for each chunk.
+const FEW: u64 = 16;
 
 /// A prefix to be written.
 struct Prefix<'a> {
@@ -148,12 +152,20 @@ impl Prefix<'_> {
     fn shared(&self, rows: u64, terms: u64) -> Passes {
         let chunks = terms.div_ceil(CHUNK);
         let pass = |number, count, terms, carry| self.pass((rows, chunks), (number, count), terms, carry);
-        let mut list = vec![pass(0, chunks - 1, CHUNK, Carry::Chunk), self.starts(rows, chunks)];
+        let mut list = vec![pass(0, chunks - 1, CHUNK, Carry::Chunk)];
+        if !self.joins(chunks) {
+            list.push(self.starts(rows, chunks));
+        }
         list.push(pass(0, terms / CHUNK, CHUNK, Carry::Prefix));
         if !terms.is_multiple_of(CHUNK) {
             list.push(pass(chunks - 1, 1, terms % CHUNK, Carry::Prefix));
         }
         Passes { list, scratch: vec![(self.dtype.compute(), rows * chunks); self.states()] }
+    }
+
+    /// Whether each chunk finds by itself what it starts from.
+    fn joins(&self, chunks: u64) -> bool {
+        self.grain.asks_first && chunks <= FEW
     }
 
     /// Numbers that a state consists of.
@@ -176,6 +188,7 @@ impl Prefix<'_> {
         let scratch = self.scratch(&mut e, carry == Carry::Chunk);
         let units = (rows * count).div_ceil(self.side.into());
         let each = share(units, u64::from(self.side) * terms * 2, self.grain);
+        let joins = self.joins(chunks);
         let outer = axes.len() - 2;
         let divisors: Vec<Value> = axes[..outer].iter().skip(1).map(|a| e.argument(a.extent as i64, 1)).collect();
         let [first, count, chunks, terms, total] =
@@ -192,11 +205,12 @@ impl Prefix<'_> {
             divide(e, row, &divisors, &mut point.axes[..outer]);
             point.axes[outer] = Some(chunk);
             point.parallel_run = Some(chunk);
-            let place = e.op(Pointwise::Mul, row, chunks);
-            let place = e.op(Pointwise::Add, place, chunk);
+            let begin = e.op(Pointwise::Mul, row, chunks);
+            let place = e.op(Pointwise::Add, begin, chunk);
             let zero = e.int(0);
             let start: Vec<Value> = match carry {
-                Carry::Prefix => scratch.iter().map(|&p| self.load_state(e, p, place, mask)).collect(),
+                Carry::Prefix if joins => self.joined(e, &scratch, (begin, chunk), chunks, mask),
+                Carry::Prefix => self.load_state(e, &scratch, place, mask),
                 _ => self.start(e, &[self.side]),
             };
             let end = self.walk(e, &point, Some(outer + 1), (zero, terms), &start, carry);
@@ -211,15 +225,52 @@ impl Prefix<'_> {
         e.finish([units.div_ceil(each) as u32, 1, 1])
     }
 
-    fn load_state(&self, e: &mut Emitter, param: Param, place: Value, mask: Option<Value>) -> Value {
-        let state = match mask {
-            None => e.b.load(param, place),
-            Some(mask) => {
-                let zero = e.b.constant(self.dtype.compute(), 0);
-                e.b.load_masked(param, place, mask, zero)
-            }
+    fn load_state(&self, e: &mut Emitter, scratch: &[Param], place: Value, mask: Option<Value>) -> Vec<Value> {
+        let load = |&param: &Param| {
+            let state = match mask {
+                None => e.b.load(param, place),
+                Some(mask) => {
+                    let zero = e.b.constant(self.dtype.compute(), 0);
+                    e.b.load_masked(param, place, mask, zero)
+                }
+            };
+            e.b.reshape(state, &[self.side])
         };
-        e.b.reshape(state, &[self.side])
+        scratch.iter().map(load).collect()
+    }
+
+    /// What chunks start from whose rows' states begin at `begin`: the states of those before, joined in order.  That of the
+    /// next one is asked for while one is joined.
+    fn joined(
+        &self,
+        e: &mut Emitter,
+        scratch: &[Param],
+        (begin, chunk): (Value, Value),
+        chunks: Value,
+        mask: Option<Value>,
+    ) -> Vec<Value> {
+        let (zero, one) = (e.int(0), e.int(1));
+        let load = |e: &mut Emitter, number: Value| {
+            let before = e.op(Pointwise::Lt, number, chunk);
+            let place = e.op(Pointwise::Add, begin, number);
+            let mask = e.both(Some(before), mask);
+            (before, self.load_state(e, scratch, place, mask))
+        };
+        let states = self.start(e, &[self.side]);
+        let (_, first) = load(e, zero);
+        let last = e.op(Pointwise::Sub, chunks, one);
+        let carried: Vec<Value> = states.iter().copied().chain(first).collect();
+        let carried = e.for_loop((zero, last, one), &carried, |e, number, carried| {
+            let (states, own) = carried.split_at(states.len());
+            let next = e.op(Pointwise::Add, number, one);
+            let (_, next) = load(e, next);
+            let before = e.op(Pointwise::Lt, number, chunk);
+            let before = e.b.reshape(before, &[self.side]);
+            let joined = self.join(&mut e.b, states, own);
+            let chosen = joined.iter().zip(states).map(|(&new, &old)| e.b.map(Pointwise::Select, &[before, new, old]));
+            chosen.chain(next).collect()
+        });
+        carried[..states.len()].to_vec()
     }
 
     /// Replaces the states of the chunks by what each chunk starts from.
