@@ -32,6 +32,14 @@ pub(super) struct Effort {
     pub(super) nanos: u64,
 }
 
+impl std::ops::AddAssign for Effort {
+    fn add_assign(&mut self, more: Effort) {
+        self.compiled += more.compiled;
+        self.cache_hits += more.cache_hits;
+        self.nanos += more.nanos;
+    }
+}
+
 /// The kernels of a device.
 pub(super) struct Kernels {
     pub(super) engine: Box<dyn Engine>,
@@ -81,7 +89,10 @@ impl Kernels {
     /// What stands for the machine and the compilers, in names of files.
     pub(super) fn identity(&self) -> String {
         let spec = self.engine.spec().map(Spec::to_string).unwrap_or_default();
-        key(&[&spec, COMPILER, &self.engine.version()])[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+        key(&[&spec, COMPILER, &self.engine.version(), &self.engine.identity()])[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     /// A kernel per program, or why there is none.

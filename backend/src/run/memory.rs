@@ -184,7 +184,7 @@ impl Pool {
         Ok(Arc::new(Buffer::new(block.0, size, home, false)))
     }
 
-    /// Fills all memory that nobody has with a pattern that is no number.
+    /// Fills all memory that nobody has with bytes that are no number as floats.
     pub(super) fn poison(&self) -> Result<(), String> {
         const POISON: u8 = 0xff;
         let state = self.lock();

@@ -57,6 +57,17 @@ struct Entry {
     used: u64,
 }
 
+impl Entry {
+    /// Whether it would be planned so with these options: of what was measured since, all that counts is how its own
+    /// products are computed.
+    fn suits(&self, options: &Options) -> bool {
+        let Options { fuse, gemm_from, grain, choices } = options;
+        let own = (&self.options.fuse, &self.options.gemm_from, &self.options.grain);
+        let decided = &self.ready.plan.decided;
+        own == (fuse, gemm_from, grain) && decided.iter().all(|(c, way)| choices.get(c).is_none_or(|w| w == *way))
+    }
+}
+
 /// The plans of a device.
 #[derive(Default)]
 pub(super) struct Plans {
@@ -78,11 +89,29 @@ impl Plans {
         self.clock += 1;
         let clock = self.clock;
         let fits = |e: &Entry| e.ready.inputs.iter().map(|(_, input)| input).eq(inputs);
-        let same = |e: &Entry| e.options == *options && fits(e) && e.graph == *graph;
+        let same = |e: &Entry| e.suits(options) && fits(e) && e.graph == *graph;
         if let Some(entry) = self.entries.get_mut(&hash).and_then(|list| list.iter_mut().find(|e| same(e))) {
             entry.used = clock;
             return (Rc::clone(&entry.ready), None);
         }
+        let (ready, effort) = self.make(kernels, (hash, graph), inputs, options);
+        let entry = Entry { graph: graph.clone(), options: options.clone(), ready: Rc::clone(&ready), used: clock };
+        self.entries.entry(hash).or_default().push(entry);
+        self.count += 1;
+        if self.count > KEPT {
+            self.thin();
+        }
+        (ready, Some(effort))
+    }
+
+    /// A plan that nobody else gets.
+    pub(super) fn make(
+        &mut self,
+        kernels: &mut Kernels,
+        (hash, graph): (u64, &Graph),
+        inputs: &[InputData],
+        options: &Options,
+    ) -> (Rc<Ready>, Effort) {
         let mut plan = pipeline::plan_for(graph, inputs, options, &|gemm| kernels.engine.absorbs(gemm));
         // A product whose operands lie in no way that the library knows becomes a kernel, with all others of its segment.
         if plan.steps.iter().any(|s| matches!(s, Step::Gemm(gemm) if !kernels.engine.takes(gemm))) {
@@ -110,13 +139,7 @@ impl Plans {
             sources: OnceCell::new(),
             memory: RefCell::default(),
         });
-        let entry = Entry { graph: graph.clone(), options: options.clone(), ready: Rc::clone(&ready), used: clock };
-        self.entries.entry(hash).or_default().push(entry);
-        self.count += 1;
-        if self.count > KEPT {
-            self.thin();
-        }
-        (ready, Some(effort))
+        (ready, effort)
     }
 
     /// Lets go of the quarter of the plans that were not used for longest.

@@ -67,9 +67,14 @@ impl Records {
         &self.choices
     }
 
+    /// Decides a class for this process.
+    pub(super) fn assume(&mut self, class: Class, way: Way) {
+        self.choices = self.choices.with(class, way);
+    }
+
     /// Decides a class, from now on and for processes to come.
     pub(super) fn add(&mut self, record: &Record) {
-        self.choices = self.choices.with(record.class, record.way);
+        self.assume(record.class, record.way);
         let Some(file) = &self.file else { return };
         let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
             OpenOptions::new().create(true).append(true).open(file)?.write_all(record.line().as_bytes())
@@ -85,7 +90,7 @@ mod tests {
     use super::*;
 
     fn class(rows: u8) -> Class {
-        format!("product {rows} 10 12 0 2 2 tail 2 2 6 0 0").parse().expect("a class")
+        format!("product {rows} 10 12 0 in 7 8 of 0 0 2 2 tail 2 2 6 0 0").parse().expect("a class")
     }
 
     fn record(rows: u8, way: Way) -> Record {

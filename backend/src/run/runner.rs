@@ -24,7 +24,7 @@ use super::plans::{Plans, Ready};
 use super::profile::Windows;
 use super::records::Records;
 use super::stay::{Heir, heirs, keeps, stay};
-use super::tune::Segment as Tried;
+use super::tune::Tried;
 use crate::inspect::Segment;
 use crate::knobs;
 use crate::record::{OpMark, Work};
@@ -46,11 +46,10 @@ pub(super) struct Runner {
 impl Runner {
     /// An empty one.
     pub(super) fn new(machine: &'static Machine, start: Start) -> Runner {
-        let kernels = Kernels::new(start());
+        let (kernels, folder) = (Kernels::new(start()), knobs::get().cache_dir.as_deref());
         Runner {
             machine,
-            // Tests measure for themselves.
-            records: Records::open(knobs::get().cache_dir.as_deref().filter(|_| !cfg!(test)), &kernels.identity()),
+            records: Records::open(folder.filter(|_| kernels.engine.remembers()), &kernels.identity()),
             kernels,
             plans: Plans::default(),
             beginnings: Beginnings::new(machine),
@@ -163,11 +162,14 @@ impl Runner {
         options.choices = self.records.choices().clone();
         let graph = (work.hash, &work.graph);
         let (mut ready, mut effort) = self.plans.get(&mut self.kernels, graph, &inputs, &options);
-        let tunes = effort.is_some() && self.kernels.engine.tunes() && self.capture_of(work.stream).is_none();
-        if tunes && self.tune(Tried { work, operands, inputs: &inputs, options: &options }, &ready.plan.decided) {
+        if let Some(effort) = &mut effort
+            && let Some(tried) =
+                self.tune(Tried { work, operands, inputs: &inputs, options: &options }, &ready.plan.decided)
+        {
             options.choices = self.records.choices().clone();
             let (tuned, more) = self.plans.get(&mut self.kernels, graph, &inputs, &options);
-            (ready, effort) = (tuned, more.or(effort));
+            ready = tuned;
+            [Some(tried), more].into_iter().flatten().for_each(|more| *effort += more);
         }
         if let Some(effort) = effort.filter(|_| explain::wanted()) {
             let absorbs = &|gemm: &Gemm| self.kernels.engine.absorbs(gemm);

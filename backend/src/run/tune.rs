@@ -2,9 +2,11 @@
 //! leaves that open.  Knows plans and clocks: what the ways are, plans say.
 //!
 //! A trial is the whole segment, on the operands that it has: nothing is written to them, for none is given away, and
-//! results go to memory of their own, in which nothing is left that could be taken for a result.  The two ways must agree;
-//! one that fails, or gives something else than what the model chose, is left out, and why is kept.
+//! results go to memory of their own, where nothing is left of an earlier trial.  The two ways must agree.  One that gives
+//! something else is left out for good, and why is kept; of one that could not run, as for want of memory, nothing is
+//! kept, and the model's choice holds as long as the process does.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -16,11 +18,13 @@ use kiln_lowering::schedule::{Class, InputData, Options, Way};
 
 use super::engine::Engine;
 use super::execute;
+use super::explain;
+use super::kernels::Effort;
 use super::machine::Machine;
 use super::place::{Place, gather_bytes};
 use super::plans::Ready;
 use super::records::Record;
-use super::runner::Runner;
+use super::runner::{Runner, message_of};
 use super::warn::warn;
 use crate::record::Work;
 
@@ -31,19 +35,19 @@ const ROUNDS: usize = 7;
 const SPAN: Duration = Duration::from_millis(2);
 const RUNS: u32 = 32;
 
-/// What the other way must save to be chosen: less is noise.
-const WORTH: f64 = 0.99;
-
-/// Bytes at the beginning of a result that are compared, and as many at its end: whole rows, one at least.
+/// Bytes at the beginning of a result that are compared, and as many at its end.
 const COMPARED: u64 = 1 << 20;
 
 /// How far results of one product may be apart, in parts of the largest of them: sums have another order, and what is
 /// rounded in between is rounded elsewhere.
 const APART: f64 = 1.0 / 64.0;
 
+/// One in how many elements may be further apart: what is nearly equal may be ordered otherwise.
+const FEW: usize = 64;
+
 /// A segment to try ways on.
 #[derive(Clone, Copy)]
-pub(super) struct Segment<'a> {
+pub(super) struct Tried<'a> {
     pub(super) work: &'a Work,
     pub(super) operands: &'a [Option<Place>],
     /// How they lie.
@@ -54,73 +58,118 @@ pub(super) struct Segment<'a> {
 /// What came of a trial: beginnings and ends of results.
 type Results = Vec<(DType, Vec<u8>)>;
 
+/// What a comparison has found.
+enum Found {
+    /// Something to keep.
+    Kept(Record),
+    /// Nothing but why.
+    Nothing(String),
+}
+
 impl Runner {
-    /// Decides what a plan leaves to be decided; whether there was anything.
-    pub(super) fn tune(&mut self, segment: Segment<'_>, decided: &[(Class, Way)]) -> bool {
+    /// Decides what a plan leaves to be decided, if anything, and gives what making the plans took.
+    pub(super) fn tune(&mut self, tried: Tried<'_>, decided: &[(Class, Way)]) -> Option<Effort> {
+        let engine = &self.kernels.engine;
+        // What is explained is run step by step, and what is captured keeps all memory of its plan.
+        let may = engine.tunes() && !explain::wanted() && self.capture_of(tried.work.stream).is_none();
+        if !may || self.machine.pool.is_short() {
+            return None;
+        }
         let open: Vec<_> = decided.iter().filter(|(c, _)| self.records.choices().get(c).is_none()).copied().collect();
         // What is given away would be written to.
         let inputs: Vec<InputData> =
-            segment.inputs.iter().map(|input| InputData { donated: false, ..input.clone() }).collect();
+            tried.inputs.iter().map(|input| InputData { donated: false, ..input.clone() }).collect();
+        let counters = &self.machine.counters;
+        let asked = [&counters.launches, &counters.gemms];
+        let before = asked.map(|counter| counter.load(Relaxed));
+        let mut effort = Effort::default();
         for &(class, modelled) in &open {
-            let record = self.compare(Segment { inputs: &inputs, ..segment }, class, modelled);
-            self.machine.counters.tuned.fetch_add(1, Relaxed);
-            self.records.add(&record);
+            match self.compare(Tried { inputs: &inputs, ..tried }, (class, modelled), &mut effort) {
+                Found::Kept(record) => {
+                    if let Some(why) = &record.excluded {
+                        warn(&format!("a way to compute `{class}` is left out: {why}"));
+                    }
+                    counters.tuned.fetch_add(1, Relaxed);
+                    self.records.add(&record);
+                }
+                Found::Nothing(why) => {
+                    warn(&format!("`{class}` could not be measured: {why}"));
+                    self.records.assume(class, modelled);
+                }
+            }
         }
-        !open.is_empty()
+        // Trials are nobody's work.
+        asked.iter().zip(before).for_each(|(counter, before)| counter.store(before, Relaxed));
+        (!open.is_empty()).then_some(effort)
     }
 
     /// Measures both ways of a class, first the one that the model has chosen.
-    fn compare(&mut self, segment: Segment<'_>, class: Class, modelled: Way) -> Record {
+    fn compare(&mut self, tried: Tried<'_>, (class, modelled): (Class, Way), effort: &mut Effort) -> Found {
         let ways = [modelled, modelled.other()];
-        let plans = ways.map(|way| {
-            let choices = self.records.choices().with(class, way);
-            let options = Options { choices, ..segment.options.clone() };
-            let graph = (segment.work.hash, &segment.work.graph);
-            self.plans.get(&mut self.kernels, graph, segment.inputs, &options).0
-        });
-        let trials = Trials { machine: self.machine, engine: &*self.kernels.engine, segment };
-        let tried = plans.each_ref().map(|ready| trials.results(ready));
-        let named = |at: usize, why: &String| format!("{}: {why}", ways[at]);
-        let (way, excluded) = match &tried {
-            [Err(own), Ok(_)] => (ways[1], Some(named(0, own))),
-            [_, Err(other)] => (ways[0], Some(named(1, other))),
-            [Ok(own), Ok(other)] => (ways[0], agree(own, other).err().map(|why| named(1, &why))),
+        let mut plan = |way: Way| {
+            let options = Options { choices: self.records.choices().with(class, way), ..tried.options.clone() };
+            let graph = (tried.work.hash, &tried.work.graph);
+            let made = || self.plans.make(&mut self.kernels, graph, tried.inputs, &options);
+            let made = catch_unwind(AssertUnwindSafe(made)).map_err(|panic| message_of(&*panic));
+            made.map(|(ready, more)| {
+                *effort += more;
+                ready
+            })
         };
-        let unknown = Record { class, way, micros: ways.map(|way| (way, None)), excluded };
-        if let Some(why) = &unknown.excluded {
-            warn(&format!("a way to compute `{class}` is left out: {why}"));
-            return unknown;
+        let unknown = Record { class, way: modelled, micros: ways.map(|way| (way, None)), excluded: None };
+        let plans = match ways.map(&mut plan) {
+            [Ok(own), Ok(other)] => [own, other],
+            [Err(why), _] => return Found::Nothing(format!("{}: {why}", ways[0])),
+            // It would be a bug, and one again the next time.
+            [_, Err(why)] => return Found::Kept(Record { excluded: Some(format!("{}: {why}", ways[1])), ..unknown }),
+        };
+        let trials = Trials { machine: self.machine, engine: &*self.kernels.engine, tried };
+        let mut results = Vec::with_capacity(2);
+        for (way, ready) in ways.iter().zip(&plans) {
+            match trials.results(ready) {
+                Ok(own) => results.push(own),
+                Err(why) => return Found::Nothing(format!("{way}: {why}")),
+            }
+        }
+        if let Err((faulty, why)) = agree(&results[0], &results[1]) {
+            let excluded = Some(format!("{}: {why}", ways[faulty]));
+            return Found::Kept(Record { way: ways[1 - faulty], excluded, ..unknown });
         }
         match trials.times(&plans) {
-            Err(why) => Record { excluded: Some(why), ..unknown },
-            Ok([own, other]) => {
-                let way = if other < own * WORTH { ways[1] } else { ways[0] };
-                Record { way, micros: [(ways[0], Some(own)), (ways[1], Some(other))], ..unknown }
+            Err(why) => Found::Nothing(why),
+            Ok(times) => {
+                let micros = [0, 1].map(|at| (ways[at], Some(times[at][ROUNDS / 2])));
+                Found::Kept(Record { way: ways[usize::from(is_faster(&times[1], &times[0]))], micros, ..unknown })
             }
         }
     }
+}
+
+/// Whether all but the extremes of some times are below all but the extremes of others; both in ascending order.
+fn is_faster(times: &[f64; ROUNDS], others: &[f64; ROUNDS]) -> bool {
+    times[ROUNDS - 2] < others[1]
 }
 
 /// Runs of a segment that nobody gets results of.
 struct Trials<'a> {
     machine: &'static Machine,
     engine: &'a dyn Engine,
-    segment: Segment<'a>,
+    tried: Tried<'a>,
 }
 
 impl Trials<'_> {
-    /// What a plan gives where nothing is left that could be taken for its results.
+    /// What a plan gives where nothing is left of an earlier one.
     fn results(&self, ready: &Ready) -> Result<Results, String> {
         self.machine.pool.poison()?;
         let places = self.run(ready)?;
-        let graph = &self.segment.work.graph;
+        let graph = &self.tried.work.graph;
         let outputs = graph.outputs.iter().map(|&node| (graph.dtype(node), graph.dims(node)));
         outputs.zip(places).map(|((dtype, dims), place)| Ok((dtype, ends(place, dims, dtype.bytes())?))).collect()
     }
 
     /// Runs a plan, and hears its checks.
     fn run(&self, ready: &Ready) -> Result<Vec<Place>, String> {
-        let known = (self.segment.operands, &self.segment.work.scalars[..]);
+        let known = (self.tried.operands, &self.tried.work.scalars[..]);
         let outcome = execute::run(self.machine, self.engine, ready, known, (None, false));
         if !outcome.open.is_empty() {
             if let Some(mark) = self.engine.mark()? {
@@ -135,8 +184,8 @@ impl Trials<'_> {
         }
     }
 
-    /// The medians of what two plans take, in microseconds, measured in turn.
-    fn times(&self, plans: &[Rc<Ready>; 2]) -> Result<[f64; 2], String> {
+    /// What two plans take, in microseconds, measured in turn; in ascending order.
+    fn times(&self, plans: &[Rc<Ready>; 2]) -> Result<[[f64; ROUNDS]; 2], String> {
         // By now all that is needed is there.
         let first = self.span(&plans[0], 1)?.max(Duration::from_nanos(1));
         let runs = (SPAN.as_nanos() / first.as_nanos()).clamp(1, RUNS.into()) as u32;
@@ -146,10 +195,8 @@ impl Trials<'_> {
                 times[round] = self.span(ready, runs)?.as_secs_f64() * 1e6 / f64::from(runs);
             }
         }
-        Ok(times.map(|mut times| {
-            times.sort_by(f64::total_cmp);
-            times[ROUNDS / 2]
-        }))
+        times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+        Ok(times)
     }
 
     /// How long the device is at so many runs: by its own clock, if it has one.
@@ -167,66 +214,114 @@ impl Trials<'_> {
     }
 }
 
-/// The first and the last rows of a result, as many as are compared, in row-major order.
+/// The beginning and the end of a result, in row-major order; all of one that is short.
 fn ends(mut place: Place, dims: &[u64], width: usize) -> Result<Vec<u8>, String> {
-    let mut dims = Dims::from_slice(dims);
-    let Some(rows) = dims.first().copied().filter(|_| !dims.contains(&0)) else {
-        return Ok(gather_bytes(&place, width, &dims)?.to_vec());
-    };
-    let row = dims[1..].iter().product::<u64>() * width as u64;
-    dims[0] = (COMPARED / row).clamp(1, rows);
-    let first = gather_bytes(&place, width, &dims)?;
-    place.layout.offset += (rows - dims[0]) as i64 * place.layout.strides[0];
-    Ok([&first[..], &gather_bytes(&place, width, &dims)?[..]].concat())
+    let (mut part, mut rest) = (Dims::from_slice(dims), dims.iter().product::<u64>());
+    let mut left = COMPARED / width as u64;
+    for own in part.iter_mut().filter(|own| **own > 0) {
+        rest /= *own;
+        *own = (left / rest.max(1)).clamp(1, *own);
+        left /= *own;
+    }
+    let first = gather_bytes(&place, width, &part)?;
+    if part[..] == *dims {
+        return Ok(first.to_vec());
+    }
+    let strides = place.layout.strides.iter().zip(dims.iter().zip(&part));
+    place.layout.offset += strides.map(|(stride, (n, own))| stride * (n - own) as i64).sum::<i64>();
+    Ok([&first[..], &gather_bytes(&place, width, &part)?[..]].concat())
 }
 
-/// Whether two ways gave the same, as far as they can.
-fn agree(own: &Results, other: &Results) -> Result<(), String> {
+/// Whether two ways gave the same, as far as they can; else which of the two is at fault, and what it gave.
+fn agree(own: &Results, other: &Results) -> Result<(), (usize, String)> {
     for (number, ((dtype, own), (_, other))) in own.iter().zip(other).enumerate() {
-        if own.len() != other.len() {
-            return Err(format!("result {number} has {} bytes, not {}", other.len(), own.len()));
-        }
-        if !dtype.is_float() {
-            if own != other {
-                return Err(format!("result {number}, of {dtype}, is another one"));
-            }
-            continue;
-        }
-        let size = dtype.bytes();
-        let values = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| value(*dtype, x)).collect::<Vec<f64>>();
-        let (own, other) = (values(own), values(other));
-        let largest = own.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-        let same = |x: f64, y: f64| x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= largest * APART;
-        if let Some(at) = (0..own.len()).find(|&at| !same(own[at], other[at])) {
-            return Err(format!("result {number} has {} at {at}, not {}", other[at], own[at]));
+        let (size, dtype) = (dtype.bytes(), *dtype);
+        let value = |bytes: &[u8]| {
+            let bits = bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+            if dtype.is_float() { to_f64(dtype, bits) } else { bits as f64 }
+        };
+        let values = || own.chunks_exact(size).map(value).zip(other.chunks_exact(size).map(value));
+        let finite = values().map(|(own, _)| own.abs()).filter(|x| x.is_finite() && dtype.is_float());
+        let reach = finite.fold(0.0, f64::max) * APART;
+        let same = |x: f64, y: f64| x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= reach;
+        let apart = values().filter(|(x, y)| !same(*x, *y)).count();
+        if let Some((at, (x, y))) = values().enumerate().find(|(_, (x, y))| !same(*x, *y))
+            && apart * FEW > values().count()
+        {
+            // What was not written at all is no number.
+            let nothing = |value: fn((f64, f64)) -> f64| values().filter(|pair| value(*pair).is_nan()).count();
+            let faulty = usize::from(nothing(|(own, _)| own) <= nothing(|(_, other)| other));
+            let (got, wanted) = if faulty == 0 { (x, y) } else { (y, x) };
+            return Err((
+                faulty,
+                format!("result {number} differs in {apart} places, as at {at}: {got}, not {wanted}"),
+            ));
         }
     }
     Ok(())
 }
 
-/// A float from its bytes.
-fn value(dtype: DType, bytes: &[u8]) -> f64 {
-    let bits = bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-    to_f64(dtype, bits)
-}
-
 #[cfg(test)]
 mod tests {
+    use kiln_lowering::schedule::Layout;
+
+    use super::super::memory::Pool;
     use super::*;
 
     fn results(values: &[f32]) -> Results {
         vec![(DType::F32, values.iter().flat_map(|x| x.to_le_bytes()).collect())]
     }
 
+    fn faulty(own: &Results, other: &Results) -> Option<usize> {
+        agree(own, other).err().map(|(faulty, _)| faulty)
+    }
+
     #[test]
     fn rounding_is_agreement_and_poison_is_not() {
         let own = results(&[1.0, -4.0, f32::NAN, f32::INFINITY]);
-        assert_eq!(agree(&own, &results(&[1.01, -4.0, f32::NAN, f32::INFINITY])), Ok(()));
+        assert_eq!(faulty(&own, &results(&[1.01, -4.0, f32::NAN, f32::INFINITY])), None);
         for other in [[1.2, -4.0, f32::NAN, f32::INFINITY], [f32::NAN; 4], [1.0, -4.0, 0.0, f32::INFINITY]] {
-            assert!(agree(&own, &results(&other)).is_err(), "{other:?}");
+            assert!(faulty(&own, &results(&other)).is_some(), "{other:?}");
         }
-        let ints = |x: i32| vec![(DType::I32, x.to_le_bytes().to_vec())];
-        assert_eq!(agree(&ints(3), &ints(3)), Ok(()));
-        assert!(agree(&ints(3), &ints(4)).is_err());
+        // Whoever left nothing is at fault.
+        let (whole, nothing) = (results(&[1.0; 4]), results(&[f32::NAN; 4]));
+        assert_eq!([faulty(&whole, &nothing), faulty(&nothing, &whole)], [Some(1), Some(0)]);
+    }
+
+    /// Of what is nearly equal another one may be the greatest.
+    #[test]
+    fn few_whole_numbers_may_differ() {
+        let numbers = |odd: usize| {
+            let number = |at: usize| if at < odd { 7i32 } else { 3 };
+            vec![(DType::I32, (0..1000).flat_map(|at| number(at).to_le_bytes()).collect())]
+        };
+        assert_eq!([faulty(&numbers(0), &numbers(15)), faulty(&numbers(0), &numbers(16))], [None, Some(1)]);
+    }
+
+    /// However the elements are spread over the axes, no more than some of either end are looked at.
+    #[test]
+    fn ends_are_short() {
+        let pool = Pool::new(None);
+        let numbers: Vec<u8> = (0..1u32 << 20).flat_map(u32::to_le_bytes).collect();
+        for dims in [vec![1, 1, 1 << 20], vec![1 << 20, 1], vec![1 << 4, 1 << 16], vec![1 << 10, 1 << 10]] {
+            let buffer = pool.allocate(numbers.len()).expect("room");
+            buffer.fill_from(&numbers).expect("it fits");
+            let place = Place { buffer, layout: Layout::contiguous(&dims), len: numbers.len() as u64, fate: None };
+            let got = ends(place, &dims, 4).expect("inside");
+            let half = got.len() / 2;
+            assert!(got.len() as u64 <= 2 * COMPARED, "{dims:?}");
+            assert!(numbers.starts_with(&got[..half]) && numbers.ends_with(&got[half..]), "{dims:?}");
+        }
+        let buffer = pool.allocate(8).expect("room");
+        buffer.fill_from(&[1; 8]).expect("it fits");
+        let place = Place { buffer, layout: Layout::contiguous(&[2]), len: 8, fate: None };
+        assert_eq!(ends(place, &[2], 4), Ok(vec![1; 8]));
+    }
+
+    #[test]
+    fn noise_is_not_faster() {
+        let times = |first: f64| std::array::from_fn(|round| first + round as f64);
+        assert!(is_faster(&times(1.0), &times(10.0)));
+        assert!(!is_faster(&times(1.0), &times(5.0)) && !is_faster(&times(1.0), &times(1.0)));
     }
 }

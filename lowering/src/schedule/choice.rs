@@ -1,5 +1,5 @@
 //! What a machine's clock decides, where a model would only guess: in which way a product and its tail are computed.  Knows
-//! classes, not products: those of about the same size are decided alike.
+//! classes, not products: those of about the same size, cut and laid out alike, are decided alike.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::cost::Finished;
+use super::grain::Blocks;
 
 /// In which way a product and its tail are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,12 +44,16 @@ impl fmt::Display for Way {
     }
 }
 
-/// Products that are decided alike: sizes count by the power of two that they reach, the tail by what it reads, writes and
-/// adds for each element of the product.
+/// Products that are decided alike: sizes count by the power of two that they reach, blocks by how large they are, factors
+/// by how they lie, the tail by what it reads, writes and adds for each element of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Class {
     /// Logarithms of rows, columns, terms and members, rounded up.
     sizes: [u8; 4],
+    /// Logarithms of rows and columns of a block.
+    cut: [u8; 2],
+    /// Which factors do not have their rows along their last axis.
+    turned: [bool; 2],
     /// Bytes of an element of the factors, and of the product.
     bytes: [u8; 2],
     /// Bytes that the tail reads and writes for an element of the product.
@@ -64,13 +69,15 @@ fn reached(n: u64) -> u8 {
 }
 
 impl Class {
-    /// The class of a product and its tail.
-    pub fn of(asked: &Finished) -> Class {
+    /// The class of a product and its tail, in blocks of that size if in any, of factors of which those are turned.
+    pub fn of(asked: &Finished, cut: Blocks, turned: [bool; 2]) -> Class {
         let [rows, columns, terms] = asked.sizes;
         let results = (rows * columns * asked.members).max(1);
         let each = |n: u64| u8::try_from(n / results).unwrap_or(u8::MAX);
         Class {
             sizes: [rows, columns, terms, asked.members].map(reached),
+            cut: [cut.rows, cut.columns].map(|n| reached(n.into())),
+            turned,
             bytes: asked.bytes.map(|n| n as u8),
             moved: [each(asked.reads), each(asked.writes)],
             additions: reached(asked.additions / results),
@@ -79,13 +86,14 @@ impl Class {
     }
 }
 
-/// Ten numbers in a row, which [`FromStr`] reads.
+/// Its numbers in a row, which [`FromStr`] reads.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Class { sizes, bytes, moved, additions, flags } = self;
-        let [m, n, k, members] = sizes;
-        let ([a, c], [read, written], [wanted, epilogue]) = (bytes, moved, flags.map(u8::from));
-        write!(f, "product {m} {n} {k} {members} {a} {c} tail {read} {written} {additions} {wanted} {epilogue}")
+        let Class { sizes: [m, n, k, members], cut: [rows, columns], turned, bytes: [from, to], .. } = self;
+        let Class { moved: [read, written], additions, flags, .. } = self;
+        let ([a, b], [wanted, epilogue]) = (turned.map(u8::from), flags.map(u8::from));
+        write!(f, "product {m} {n} {k} {members} in {rows} {columns} of {a} {b} {from} {to} ")?;
+        write!(f, "tail {read} {written} {additions} {wanted} {epilogue}")
     }
 }
 
@@ -94,20 +102,23 @@ impl FromStr for Class {
 
     fn from_str(text: &str) -> Result<Class, String> {
         let wrong = || format!("wanted a class of products, got `{text}`");
-        let (product, tail) =
-            text.strip_prefix("product ").and_then(|rest| rest.split_once(" tail ")).ok_or_else(wrong)?;
-        let numbers = product.split(' ').chain(tail.split(' ')).map(str::parse::<u8>);
-        let numbers: Vec<u8> = numbers.collect::<Result<_, _>>().map_err(|_| wrong())?;
-        match numbers[..] {
-            [m, n, k, members, a, c, read, written, additions, wanted @ 0..=1, epilogue @ 0..=1] => Ok(Class {
-                sizes: [m, n, k, members],
-                bytes: [a, c],
-                moved: [read, written],
-                additions,
-                flags: [wanted == 1, epilogue == 1],
-            }),
-            _ => Err(wrong()),
-        }
+        let words: Vec<&str> = text.split(' ').collect();
+        let ["product", m, n, k, members, "in", rows, columns, "of", a, b, from, to, "tail", rest @ ..] = &words[..]
+        else {
+            return Err(wrong());
+        };
+        let [read, written, additions, wanted, epilogue] = rest else { return Err(wrong()) };
+        let number = |word: &str| word.parse::<u8>().map_err(|_| wrong());
+        let flag = |word: &str| number(word).and_then(|n| if n > 1 { Err(wrong()) } else { Ok(n == 1) });
+        Ok(Class {
+            sizes: [number(m)?, number(n)?, number(k)?, number(members)?],
+            cut: [number(rows)?, number(columns)?],
+            turned: [flag(a)?, flag(b)?],
+            bytes: [number(from)?, number(to)?],
+            moved: [number(read)?, number(written)?],
+            additions: number(additions)?,
+            flags: [flag(wanted)?, flag(epilogue)?],
+        })
     }
 }
 
@@ -136,8 +147,10 @@ impl Choices {
 mod tests {
     use super::*;
 
-    fn asked(rows: u64) -> Finished {
-        Finished {
+    const CUT: Blocks = Blocks { rows: 128, columns: 256, terms: 64, warps: 8, stages: 4 };
+
+    fn class(rows: u64, turned: bool) -> Class {
+        let asked = Finished {
             sizes: [rows, 768, 3072],
             members: 1,
             bytes: [2, 2],
@@ -146,32 +159,31 @@ mod tests {
             writes: 2 * 768 * rows,
             additions: 40 * 768 * rows,
             is_epilogue: false,
-        }
+        };
+        Class::of(&asked, CUT, [false, turned])
     }
 
     /// A sequence that is one token longer is no reason to measure again; one that is twice as long is.
     #[test]
     fn neighbours_share_a_class() {
-        let class = |rows| Class::of(&asked(rows));
-        assert_eq!(class(1000), class(1001));
-        assert_ne!(class(1024), class(2048));
+        assert_eq!(class(1000, false), class(1001, false));
+        assert_ne!(class(1024, false), class(2048, false));
+        assert_ne!(class(1024, false), class(1024, true));
     }
 
     #[test]
     fn classes_survive_being_printed() {
-        let class = Class::of(&asked(8192));
-        assert_eq!(class.to_string(), "product 13 10 12 0 2 2 tail 2 2 6 0 0");
-        assert_eq!(class.to_string().parse(), Ok(class));
-        for wrong in
-            ["", "product 1 tail 2", "product 13 10 12 0 2 2 tail 2 2 6 0 2", "product a 10 12 0 2 2 tail 2 2 6 0 0"]
-        {
+        let text = "product 13 10 12 0 in 7 8 of 0 1 2 2 tail 2 2 6 0 0";
+        assert_eq!(class(8192, true).to_string(), text);
+        assert_eq!(text.parse(), Ok(class(8192, true)));
+        for wrong in ["", "product 1 tail 2", &text.replace("0 0", "0 2"), &text.replace("13", "a"), &text[..30]] {
             assert!(wrong.parse::<Class>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_last_choice_counts() {
-        let class = Class::of(&asked(1));
+        let class = class(1, false);
         let choices = Choices::NONE.with(class, Way::Blocks);
         assert_eq!((Choices::NONE.get(&class), choices.get(&class)), (None, Some(Way::Blocks)));
         assert_eq!(choices.with(class, Way::Blocks.other()).get(&class), Some(Way::Library));

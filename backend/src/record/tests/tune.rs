@@ -50,10 +50,14 @@ fn a_way_that_does_nothing_is_left_out() {
     assert_eq!(counts(&device).gemms, before.gemms);
 }
 
-/// Devices that are not asked to do not measure.
+/// A device that is not asked to measure does not, with the same to be decided.
 #[test]
-fn others_do_not_measure() {
-    let device = KilnDevice::Cuda(run::delayed::FIRST + 45);
-    check(device, 200);
-    assert_eq!(counts(&device).tuned, 0);
+fn who_is_not_asked_does_not_measure() {
+    let [quiet, other] = [run::delayed::QUIET, TUNED + 1].map(KilnDevice::Cuda);
+    check(quiet, 200);
+    check(other, 200);
+    assert_eq!([quiet, other].map(|device| counts(&device).tuned), [0, 1]);
+    // Trials are not counted as work.
+    let work = |device| (counts(&device).launches + counts(&device).gemms, counts(&device).segments);
+    assert!(work(other).0 <= work(quiet).0 + 1, "{:?} {:?}", work(quiet), work(other));
 }

@@ -194,6 +194,12 @@ impl Engine for Cuda {
         format!("driver {} on {major}.{minor}", self.device.facts().driver)
     }
 
+    fn identity(&self) -> String {
+        let facts = self.device.facts();
+        let library = if self.has_library { driver::library_version() } else { 0 };
+        format!("{}, {} multiprocessors, cuBLASLt {library}", facts.name, facts.multiprocessors)
+    }
+
     fn compile(&self, program: &Program, see: See<'_>) -> Result<Vec<u8>, String> {
         let object = nvidia::Compiler::new(&self.spec).compile(program, see).map_err(|e| e.to_string())?;
         let shape = Shape::of(&object);

@@ -31,9 +31,10 @@ pub(crate) const FRAIL: usize = FIRST + 100;
 pub(crate) const SMALL: usize = FIRST + 50;
 const LITTLE: usize = 300 << 10;
 
-/// Number of the first one that multiplies tiles, and measures whether its library would be faster, and of one whose library
-/// leaves results as they were.
-pub(crate) const TUNED: usize = FIRST + 60;
+/// Numbers of those that multiply tiles: the first does not measure whether its library would be faster, others do, and the
+/// library of the last leaves results as they were.
+pub(crate) const QUIET: usize = FIRST + 60;
+pub(crate) const TUNED: usize = QUIET + 1;
 pub(crate) const IDLE: usize = FIRST + 69;
 
 /// What a stopped device says.
@@ -308,11 +309,15 @@ impl Engine for Delayed {
 
     fn grain(&self) -> Grain {
         let grain = Grain::of_vectors(100);
-        if self.tunes() { grain.together() } else { grain }
+        if (QUIET..=IDLE).contains(&self.number) { grain.together() } else { grain }
     }
 
     fn tunes(&self) -> bool {
         (TUNED..=IDLE).contains(&self.number)
+    }
+
+    fn remembers(&self) -> bool {
+        false
     }
 
     fn gemm_from(&self) -> Option<u64> {

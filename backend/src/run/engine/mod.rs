@@ -98,6 +98,11 @@ pub(super) trait Engine: Send + Sync {
         String::new()
     }
 
+    /// What decides besides how fast things are: the machine's name, the version of its library.
+    fn identity(&self) -> String {
+        String::new()
+    }
+
     /// Machine code of a program, in a form that can be kept.
     fn compile(&self, program: &Program, see: See<'_>) -> Result<Vec<u8>, String>;
 
@@ -124,6 +129,11 @@ pub(super) trait Engine: Send + Sync {
     /// Whether it is measured in which way products are computed best.
     fn tunes(&self) -> bool {
         knobs::get().tune
+    }
+
+    /// Whether what was measured is kept for the next process.
+    fn remembers(&self) -> bool {
+        true
     }
 
     /// Called by the device's thread before it asks for the work of a plan.

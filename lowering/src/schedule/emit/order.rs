@@ -18,7 +18,11 @@ pub struct Started {
 /// Puts the programs of `members`, of so many tiles each, which share so many bytes, into an order; `uneven` if the first
 /// tiles have more to do than the last ones.
 pub fn start(e: &mut Emitter, (members, tiles): (u64, u64), shared: u64, uneven: bool, grain: Grain) -> Started {
-    let beside = if uneven { side_by_side(members, grain.cache / shared.max(1)) } else { 1 };
+    if !uneven || tiles > walk::MOST_ALONG_Y {
+        let [tile, member] = [0, 1].map(|axis| walk::program(e, axis));
+        return Started { tile, member, grid: [tiles as u32, members as u32, 1] };
+    }
+    let beside = side_by_side(members, grain.cache / shared.max(1));
     let [place, tile, group] = [0, 1, 2].map(|axis| walk::program(e, axis));
     let width = e.argument(beside as i64, 1);
     let before = e.op(Pointwise::Mul, group, width);

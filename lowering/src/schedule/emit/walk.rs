@@ -13,7 +13,7 @@ use crate::tile::{Type, Value};
 pub const OWN_ROW: u64 = 48;
 
 /// Places along the grid's y at most: what a GPU has (CUDA C++ Programming Guide, "Compute Capabilities").
-const MOST_ALONG_Y: u64 = 65_535;
+pub(super) const MOST_ALONG_Y: u64 = 65_535;
 
 /// How points are visited.
 #[derive(Clone, Copy, Debug)]

@@ -65,7 +65,7 @@ pub(super) fn work(
     let cut = blocks_of(graph, node, &both, &options.grain)?;
     if by_library {
         let (rates, asked) = (options.grain.rates?, asked(graph, node, (body, roots), is_wanted));
-        let class = Class::of(&asked);
+        let class = Class::of(&asked, cut, turned(graph, places, node));
         let modelled = || match rates.prefer_blocks(&asked, cut, options.grain.multiprocessors()) {
             true => Way::Blocks,
             false => Way::Library,
@@ -96,6 +96,12 @@ fn lies_in_pieces(graph: &Graph, places: &Places, node: Node, options: &Options)
             && aligned(layout.offset)
             && others.clone().all(|axis| aligned(layout.strides[axis]))
     }) && aligned(dims[dims.len() - 1] as i64)
+}
+
+/// Which of a product's factors do not have their rows along their last axis.
+fn turned(graph: &Graph, places: &Places, node: Node) -> [bool; 2] {
+    let Ok(factors) = operands(graph, places, node) else { return [false; 2] };
+    factors.map(|(_, layout)| layout.strides.last() != Some(&1))
 }
 
 /// What the two ways to compute a product and its tail depend on.

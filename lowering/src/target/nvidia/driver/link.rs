@@ -22,6 +22,9 @@ const FEWEST: u32 = 64;
 /// Most that are tried: with more, no further warp fits.
 const MOST: u32 = 104;
 
+/// Registers that the threads of a block have together at most.
+const REGISTERS: u32 = 65536;
+
 /// What registers are given out in.
 const STEP: u32 = 8;
 
@@ -68,10 +71,11 @@ impl Device {
     pub fn link(&self, object: &Object, cpu: &str) -> Result<Vec<u8>, Error> {
         self.enter()?;
         let mut limit = FEWEST;
-        while let Some(least) = object.spill.filter(|_| limit <= MOST && object.ptx.len() < LONG) {
-            // Older drivers do not know of limits by option.
+        let most = MOST.min(REGISTERS / object.threads.max(1));
+        while let Some(least) = object.spill.filter(|_| limit <= most && object.ptx.len() < LONG) {
+            // Older drivers do not know of limits by option, and where memory is short there is none to look at the code.
             let Ok(code) = self.compiled(object, cpu, Some(limit)) else { break };
-            let spilt = self.spilt(&code, &object.symbol)?;
+            let Ok(spilt) = self.spilt(&code, &object.symbol) else { break };
             if spilt <= least {
                 return Ok(code);
             }

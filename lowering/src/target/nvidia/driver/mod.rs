@@ -29,7 +29,7 @@ pub use module::{Kernel, Shape};
 pub use order::{Mark, Ticket};
 use order::{Marks, Words};
 use product::Library;
-pub use product::has_products;
+pub use product::{has_products, library_version};
 
 use super::specs::best;
 use crate::spec::Spec;

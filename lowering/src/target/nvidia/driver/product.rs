@@ -44,6 +44,12 @@ pub fn has_products() -> bool {
     *FOUND.get_or_init(|| is_there("cublasLt"))
 }
 
+/// Version of cuBLASLt, which [`has_products`].
+pub fn library_version() -> usize {
+    // SAFETY: the library is loaded.
+    unsafe { sys::cublasLtGetVersion() }
+}
+
 impl Library {
     /// Opens the library for a device that this thread has entered.
     fn open(device: &Device) -> Option<Library> {
@@ -88,8 +94,7 @@ impl Device {
     pub fn product_library(&self) -> Option<String> {
         self.enter().ok()?;
         self.library()?;
-        // SAFETY: the library is loaded.
-        let version = unsafe { sys::cublasLtGetVersion() };
+        let version = library_version();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let file =
             maps.lines().find_map(|line| line.find('/').map(|at| &line[at..]).filter(|f| f.contains("cublasLt")));
