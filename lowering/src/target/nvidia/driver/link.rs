@@ -29,7 +29,7 @@ const REGISTERS: u32 = 65536;
 const STEP: u32 = 8;
 
 /// Bytes of text from which on it is compiled once only.
-const LONG: usize = 160 << 10;
+const LONG: usize = 96 << 10;
 
 /// Bytes that the driver's compiler may say.
 const LOG: usize = 8 << 10;
