@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::process::Child;
 
+use burn_backend::FloatDType;
 use burn_backend::TensorData;
 use burn_backend::ops::FloatTensorOps;
 use burn_kiln::{Kiln, KilnTensor, inspect, record};
@@ -18,6 +19,7 @@ pub const TESTS: &[Test] = &[
     test!(every_device_of_this_machine_computes),
     test!(running_out_of_memory_is_an_error_and_the_device_goes_on),
     test!(a_second_process_compiles_nothing).wants(&COMPILED),
+    test!(what_one_process_measures_the_next_one_knows),
     test!(a_damaged_cache_is_made_again_with_one_warning).wants(&COMPILED),
     test!(a_cache_that_cannot_be_written_is_survived).wants(&COMPILED),
     test!(eight_processes_share_one_cache),
@@ -28,7 +30,8 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// What children do.
-pub const TASKS: &[Task] = &[("compute", compute_and_count), ("exhaust", exhaust), ("record only", record_only)];
+pub const TASKS: &[Task] =
+    &[("compute", compute_and_count), ("exhaust", exhaust), ("record only", record_only), ("layer", layer_and_count)];
 
 fn folder() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder for the test");
@@ -58,6 +61,21 @@ fn compute_and_count() {
     compute();
     let counts = inspect::counts(&DEVICE);
     print!("<compiled {} found {}>", counts.compiled, counts.cache_hits);
+}
+
+/// A product with a residual in bf16, whose operands nobody else has: `x · w + r` of ones, and what was measured for it.
+fn layer_and_count() {
+    let ones = |dims: [usize; 2]| {
+        let ones = record::from_data(TensorData::new(vec![1f32; dims[0] * dims[1]], dims), &DEVICE);
+        Kiln::float_cast(ones, FloatDType::BF16)
+    };
+    let [x, w, r] = [[2048, 256], [256, 512], [2048, 512]].map(ones);
+    record::sync(&DEVICE).expect("there is room");
+    let y = Kiln::float_cast(Kiln::float_add(r, Kiln::float_matmul(x, w)), FloatDType::F32);
+    let values: Vec<f32> = record::into_data(y).expect("computed").try_to_vec().expect("f32");
+    // 257 lies between two numbers of bf16, and 256 is the even one.
+    assert!(values.iter().all(|x| *x == 256.0));
+    print!("<tuned {}>", inspect::counts(&DEVICE).tuned);
 }
 
 /// Asks for more memory than there is, and goes on with less.
@@ -110,6 +128,22 @@ fn a_second_process_compiles_nothing() {
     assert!(first.contains("<compiled 1 found 0>"), "{first}");
     let second = text(&run("compute", &[("KILN_CACHE_DIR", &cache)]));
     assert!(second.contains("<compiled 0 found 1>"), "{second}");
+}
+
+/// Where the library and blocks could both compute a product, it is measured once, and not at all unless asked for.
+fn what_one_process_measures_the_next_one_knows() {
+    let (keep, cache) = folder();
+    let tuned = |tune: &str| {
+        let text = text(&run("layer", &[("KILN_CACHE_DIR", &cache), ("KILN_TUNE", tune)]));
+        let count = text.split_once("<tuned ").and_then(|(_, rest)| rest.split_once('>')?.0.parse::<u64>().ok());
+        count.unwrap_or_else(|| panic!("{text}"))
+    };
+    let (never, first, again) = (tuned("off"), tuned("on"), tuned("on"));
+    assert_eq!((never, again), (0, 0));
+    // A machine without a library or without blocks leaves nothing open.
+    assert!(first <= u64::from(DEVICE.to_string().starts_with("cuda")), "{first}");
+    let records = files(keep.path()).into_iter().filter(|file| file.extension().is_some_and(|e| e == "jsonl"));
+    assert_eq!(records.count() as u64, first);
 }
 
 fn a_damaged_cache_is_made_again_with_one_warning() {
