@@ -81,8 +81,13 @@ impl Cache {
     }
 }
 
+/// A key in names of files.
+pub(crate) fn name(key: &Key) -> String {
+    key.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 fn path(folder: &Path, key: &Key) -> PathBuf {
-    let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
+    let name = name(key);
     folder.join(&name[..2]).join(&name[2..])
 }
 

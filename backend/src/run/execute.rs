@@ -142,15 +142,26 @@ impl Progress {
 
     /// Gives up what was begun: the device comes past its checks, and nobody hears of them.
     pub(super) fn forget(&mut self, engine: &dyn Engine) {
-        if self.open.is_empty() {
-            return;
-        }
-        // A check that failed would be heard by whoever is lent its ticket next.
-        let passed = engine.mark().and_then(|mark| mark.map_or(Ok(true), |mark| engine.reach(mark, true)));
-        if passed.is_ok() {
-            self.open.drain(..).for_each(|(_, ticket)| _ = engine.verdict(ticket));
-        }
+        // A device that has stopped says so to whoever reads.
+        let _ = pass(engine, std::mem::take(&mut self.open));
     }
+}
+
+/// Has the device come past checks that nobody is to hear of.
+///
+/// # Errors
+///
+/// If it has stopped.
+pub(super) fn pass(engine: &dyn Engine, open: Vec<(usize, Ticket)>) -> Result<(), String> {
+    if open.is_empty() {
+        return Ok(());
+    }
+    if let Some(mark) = engine.mark()? {
+        engine.reach(mark, true)?;
+    }
+    // A check that failed would be heard by whoever is lent its ticket next.
+    open.into_iter().for_each(|(_, ticket)| _ = engine.verdict(ticket));
+    Ok(())
 }
 
 impl<'a> Run<'a> {

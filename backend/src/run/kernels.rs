@@ -15,7 +15,7 @@ use kiln_lowering::spec::Spec;
 use kiln_lowering::tile::Program;
 use rustc_hash::FxHashMap;
 
-use super::cache::{Cache, Key, key};
+use super::cache::{Cache, Key, key, name};
 use super::dump;
 use super::engine::{self, Engine};
 use super::runner::message_of;
@@ -89,10 +89,7 @@ impl Kernels {
     /// What stands for the machine and the compilers, in names of files.
     pub(super) fn identity(&self) -> String {
         let spec = self.engine.spec().map(Spec::to_string).unwrap_or_default();
-        key(&[&spec, COMPILER, &self.engine.version(), &self.engine.identity()])[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        name(&key(&[&spec, COMPILER, &self.engine.version(), &self.engine.identity()]))
     }
 
     /// A kernel per program, or why there is none.

@@ -57,8 +57,7 @@ impl Records {
     pub(super) fn open(folder: Option<&Path>, key: &str) -> Records {
         let file = folder.map(|folder| folder.join(FOLDER).join(format!("{key}.jsonl")));
         let text = file.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
-        let decisions = String::from_utf8_lossy(&text).lines().filter_map(decision).collect::<Vec<_>>();
-        let choices = decisions.into_iter().fold(Choices::NONE, |all, (class, way)| all.with(class, way));
+        let choices = String::from_utf8_lossy(&text).lines().filter_map(decision).collect();
         Records { choices, file }
     }
 

@@ -169,7 +169,8 @@ impl Runner {
             options.choices = self.records.choices().clone();
             let (tuned, more) = self.plans.get(&mut self.kernels, graph, &inputs, &options);
             ready = tuned;
-            [Some(tried), more].into_iter().flatten().for_each(|more| *effort += more);
+            *effort += tried;
+            *effort += more.unwrap_or_default();
         }
         if let Some(effort) = effort.filter(|_| explain::wanted()) {
             let absorbs = &|gemm: &Gemm| self.kernels.engine.absorbs(gemm);

@@ -76,6 +76,9 @@ impl Runner {
             return None;
         }
         let open: Vec<_> = decided.iter().filter(|(c, _)| self.records.choices().get(c).is_none()).copied().collect();
+        if open.is_empty() {
+            return None;
+        }
         // What is given away would be written to.
         let inputs: Vec<InputData> =
             tried.inputs.iter().map(|input| InputData { donated: false, ..input.clone() }).collect();
@@ -83,7 +86,7 @@ impl Runner {
         let asked = [&counters.launches, &counters.gemms];
         let before = asked.map(|counter| counter.load(Relaxed));
         let mut effort = Effort::default();
-        for &(class, modelled) in &open {
+        for (class, modelled) in open {
             match self.compare(Tried { inputs: &inputs, ..tried }, (class, modelled), &mut effort) {
                 Found::Kept(record) => {
                     if let Some(why) = &record.excluded {
@@ -100,7 +103,7 @@ impl Runner {
         }
         // Trials are nobody's work.
         asked.iter().zip(before).for_each(|(counter, before)| counter.store(before, Relaxed));
-        (!open.is_empty()).then_some(effort)
+        Some(effort)
     }
 
     /// Measures both ways of a class, first the one that the model has chosen.
@@ -167,17 +170,11 @@ impl Trials<'_> {
         outputs.zip(places).map(|((dtype, dims), place)| Ok((dtype, ends(place, dims, dtype.bytes())?))).collect()
     }
 
-    /// Runs a plan, and hears its checks.
+    /// Runs a plan.  What its checks say the segment's own run says again.
     fn run(&self, ready: &Ready) -> Result<Vec<Place>, String> {
         let known = (self.tried.operands, &self.tried.work.scalars[..]);
         let outcome = execute::run(self.machine, self.engine, ready, known, (None, false));
-        if !outcome.open.is_empty() {
-            if let Some(mark) = self.engine.mark()? {
-                self.engine.reach(mark, true)?;
-            }
-            // What fails here fails again when the segment runs, and is told of there.
-            outcome.open.into_iter().for_each(|(_, ticket)| _ = self.engine.verdict(ticket));
-        }
+        execute::pass(self.engine, outcome.open)?;
         match outcome.failures.into_iter().next() {
             Some(broken) => Err(broken.message),
             None => Ok(outcome.outputs.into_iter().flatten().collect()),

@@ -143,6 +143,14 @@ impl Choices {
     }
 }
 
+/// Of several of one class the last.
+impl FromIterator<(Class, Way)> for Choices {
+    fn from_iter<I: IntoIterator<Item = (Class, Way)>>(all: I) -> Choices {
+        let all: BTreeMap<Class, Way> = all.into_iter().collect();
+        Choices((!all.is_empty()).then(|| Arc::new(all)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -219,7 +219,6 @@ struct Delayed {
     number: usize,
     host: Host,
     queue: Arc<Queue>,
-    frail: bool,
 }
 
 struct Loaded {
@@ -254,7 +253,7 @@ pub(super) fn open(number: usize) -> (Arc<dyn Heap>, Start) {
     let queue = Arc::new(Queue::default());
     let size = if number == SMALL { LITTLE } else { 1 << 30 };
     let heap = Arc::new(Remote { queue: Arc::clone(&queue), size, taken: AtomicUsize::new(0) });
-    (heap, Box::new(move || Box::new(Delayed { host: Host::new(), queue, number, frail: number >= FRAIL })))
+    (heap, Box::new(move || Box::new(Delayed { host: Host::new(), queue, number })))
 }
 
 /// What a product's epilogue makes of the product.
@@ -303,7 +302,7 @@ impl Engine for Delayed {
     }
 
     fn load(&self, code: &[u8]) -> Result<Arc<dyn Kernel>, String> {
-        let (kernel, queue, frail) = (self.host.load(code)?, Arc::clone(&self.queue), self.frail);
+        let (kernel, queue, frail) = (self.host.load(code)?, Arc::clone(&self.queue), self.number >= FRAIL);
         Ok(Arc::new(Loaded { kernel, queue, frail }))
     }
 

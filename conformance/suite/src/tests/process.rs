@@ -5,9 +5,8 @@
 use std::path::Path;
 use std::process::Child;
 
-use burn_backend::FloatDType;
-use burn_backend::TensorData;
 use burn_backend::ops::FloatTensorOps;
+use burn_backend::{FloatDType, TensorData};
 use burn_kiln::{Kiln, KilnTensor, inspect, record};
 
 use crate::DEVICE;

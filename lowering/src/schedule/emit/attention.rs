@@ -57,8 +57,7 @@ pub fn emit(
     let members: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
 
     let count = axes[batch.clone()].iter().map(|a| a.extent).product();
-    let row = |row: &Row, at: usize| u64::from(row.padded) * graph.dtype(attention.factors[at].0).bytes() as u64;
-    let shared = keys * (row(&width, 1) + row(&values, 2));
+    let shared = keys * (width.bytes(graph, &attention.factors[1]) + values.bytes(graph, &attention.factors[2]));
     let uneven = attention.causal.is_some();
     let Started { tile: number, member, grid } = order::start(&mut e, (count, tiles), shared, uneven, grain);
     // The last queries see the most keys; they start first.
@@ -163,6 +162,11 @@ impl Row {
         let padded = extent.next_power_of_two() as u32;
         let limit = (u64::from(padded) != extent).then(|| e.argument(extent as i64, 1));
         Row { axis, padded, limit }
+    }
+
+    /// Bytes of a row of a factor.
+    pub(super) fn bytes(&self, graph: &Graph, factor: &(Node, Affine)) -> u64 {
+        u64::from(self.padded) * graph.dtype(factor.0).bytes() as u64
     }
 
     /// Places along it, across a tile.

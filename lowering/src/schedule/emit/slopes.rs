@@ -54,10 +54,10 @@ pub fn emit(graph: &Graph, places: &Places, body: &Body, grain: Grain, index: DT
     let members: Vec<Value> = axes[batch.clone()].iter().skip(1).map(|a| extent(&mut e, a.extent)).collect();
 
     let count = axes[batch.clone()].iter().map(|a| a.extent).product();
-    let row = |row: &Row, at: usize| u64::from(row.padded) * graph.dtype(body.factors[at].0).bytes() as u64;
+    let [q, k, v, g] = &body.factors;
     let walked = match body.side {
-        Of::Queries => keys * (row(&width, 1) + row(&values, 2)),
-        Of::Keys => queries * (row(&width, 0) + row(&values, 3)),
+        Of::Queries => keys * (width.bytes(graph, k) + values.bytes(graph, v)),
+        Of::Keys => queries * (width.bytes(graph, q) + values.bytes(graph, g)),
     };
     let uneven = body.causal.is_some();
     let Started { tile: id, member, grid } = order::start(&mut e, (count, tiles), walked, uneven, grain);

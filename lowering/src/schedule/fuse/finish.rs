@@ -57,15 +57,16 @@ pub(super) fn work(
         return None;
     }
     let Product { node, by_library } = product;
-    if by_library && !lies_in_pieces(graph, places, node, options) {
-        return None;
-    }
+    let library = match by_library {
+        true => Some((options.grain.rates?, pieces(graph, places, node, options)?)),
+        false => None,
+    };
     let may = implicit::kept(graph, node, options).is_some();
     let both = looped::trace_finished(graph, places, (node, Some((body, roots))), may).ok()?;
     let cut = blocks_of(graph, node, &both, &options.grain)?;
-    if by_library {
-        let (rates, asked) = (options.grain.rates?, asked(graph, node, (body, roots), is_wanted));
-        let class = Class::of(&asked, cut, turned(graph, places, node));
+    if let Some((rates, turned)) = library {
+        let asked = asked(graph, node, (body, roots), is_wanted);
+        let class = Class::of(&asked, cut, turned);
         let modelled = || match rates.prefer_blocks(&asked, cut, options.grain.multiprocessors()) {
             true => Way::Blocks,
             false => Way::Library,
@@ -82,26 +83,22 @@ pub(super) fn work(
     Some(Work::Looped { roots, body: Box::new(both), initial: None })
 }
 
-/// Whether the widest accesses reach what a product reads and writes: the rates are those of such products.
-fn lies_in_pieces(graph: &Graph, places: &Places, node: Node, options: &Options) -> bool {
+/// Which of a product's factors do not have their rows along their last axis, if the widest accesses reach what it reads and
+/// writes: the rates are those of such products.
+fn pieces(graph: &Graph, places: &Places, node: Node, options: &Options) -> Option<[bool; 2]> {
     let aligned = |n: i64| n % i64::from(options.grain.aligned) == 0;
     let [a, b] = [0, 1].map(|i| graph.dims(graph.nodes[node].args[i]));
-    let Ok(factors) = operands(graph, places, node) else { return false };
+    let factors = operands(graph, places, node).ok()?;
     let dims = graph.dims(node);
-    factors.iter().zip([a, b]).all(|((_, layout), dims)| {
+    let reached = factors.iter().zip([a, b]).all(|((_, layout), dims)| {
         let rank = dims.len();
         let side = (rank - 2..rank).find(|&axis| layout.strides[axis] == 1);
         let others = (0..rank).filter(|&axis| Some(axis) != side && dims[axis] > 1);
         side.is_some_and(|axis| aligned(dims[axis] as i64))
             && aligned(layout.offset)
             && others.clone().all(|axis| aligned(layout.strides[axis]))
-    }) && aligned(dims[dims.len() - 1] as i64)
-}
-
-/// Which of a product's factors do not have their rows along their last axis.
-fn turned(graph: &Graph, places: &Places, node: Node) -> [bool; 2] {
-    let Ok(factors) = operands(graph, places, node) else { return [false; 2] };
-    factors.map(|(_, layout)| layout.strides.last() != Some(&1))
+    }) && aligned(dims[dims.len() - 1] as i64);
+    reached.then(|| factors.map(|(_, layout)| layout.strides.last() != Some(&1)))
 }
 
 /// What the two ways to compute a product and its tail depend on.

@@ -20,15 +20,38 @@ fn block(b: &mut Builder, size: u32) -> Value {
     b.add(start, lanes)
 }
 
+/// Each program computes a row of its elements.
+fn pointwise(dtype: DType, size: u32, row: impl Fn(&mut Builder, Value) -> Value) -> Program {
+    let mut b = Builder::new("row");
+    let (x, y) = (b.buffer(dtype, false), b.buffer(dtype, true));
+    let offsets = block(&mut b, size);
+    let xs = b.load(x, offsets);
+    let ys = row(&mut b, xs);
+    b.store(y, offsets, ys, None);
+    b.finish()
+}
+
+/// What a pointwise row of several elements a thread becomes.
+fn row(dtype: DType, size: u32, row: impl Fn(&mut Builder, Value) -> Value) -> String {
+    ptx(&pointwise(dtype, size, row), "sm_90a")
+}
+
+/// Each program adds its elements up.
+fn sum() -> Program {
+    let mut b = Builder::new("sum");
+    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
+    let offsets = block(&mut b, 64);
+    let xs = b.load(x, offsets);
+    let sum = b.reduce(&[xs], 0, |b, l, r| [b.map(Pointwise::Add, &[l[0], r[0]])].into_iter().collect());
+    let pid = b.program_id(0);
+    b.store(y, pid, sum[0], None);
+    b.finish()
+}
+
 #[test]
 fn contiguous_elements_move_sixteen_bytes_at_a_time() {
     for (dtype, size) in [(DType::F32, 128), (DType::Bf16, 256), (DType::U8, 512), (DType::F64, 64)] {
-        let mut b = Builder::new("copy");
-        let (x, y) = (b.buffer(dtype, false), b.buffer(dtype, true));
-        let offsets = block(&mut b, size);
-        let xs = b.load(x, offsets);
-        b.store(y, offsets, xs, None);
-        let text = ptx(&b.finish(), "sm_90a");
+        let text = row(dtype, size, |_, x| x);
         let has = |what: &str| {
             text.lines().any(|l| {
                 l.contains(what)
@@ -46,12 +69,7 @@ fn contiguous_elements_move_sixteen_bytes_at_a_time() {
 /// what nobody writes meanwhile.
 #[test]
 fn kernels_wait_for_what_they_read() {
-    let mut b = Builder::new("copy");
-    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
-    let offsets = block(&mut b, 128);
-    let xs = b.load(x, offsets);
-    b.store(y, offsets, xs, None);
-    let program = b.finish();
+    let program = pointwise(DType::F32, 128, |_, x| x);
     for name in names() {
         let object = Compiler::new(&spec(name, 86).unwrap()).compile(&program, &mut |_, _| {}).unwrap();
         let body = object.ptx.split_once("\n{").unwrap().1;
@@ -67,36 +85,10 @@ fn kernels_wait_for_what_they_read() {
 fn programs_that_multiply_no_tiles_may_do_with_few_registers() {
     use crate::target::emulated::{Lies, staged_product};
     let product = staged_product([128, 64, 64], (8, 3), [Lies::AlongTerms, Lies::Across], 64).program;
-    let mut b = Builder::new("ones");
-    let y = b.buffer(DType::F32, true);
-    let offsets = block(&mut b, 128);
-    let one = b.constant(DType::F32, 1.0f32.to_bits().into());
-    let ones = b.broadcast(one, &[128]);
-    b.store(y, offsets, ones, None);
-    let mut sum = Builder::new("sum");
-    let (x, y) = (sum.buffer(DType::F32, false), sum.buffer(DType::F32, true));
-    let offsets = sum.arange(128);
-    let xs = sum.load(x, offsets);
-    let [total] = sum.reduce(&[xs], 0, |b, x, y| [b.add(x[0], y[0])].into_iter().collect())[..] else {
-        panic!("a sum")
-    };
-    let zero = sum.int(DType::I32, 0);
-    sum.store(y, zero, total, None);
-    for (program, spill) in [(product, None), (b.finish(), Some(0)), (sum.finish(), Some(16))] {
+    for (program, spill) in [(product, None), (pointwise(DType::F32, 128, |_, x| x), Some(0)), (sum(), Some(16))] {
         let object = Compiler::new(&spec("sm_90a", 86).unwrap()).compile(&program, &mut |_, _| {}).unwrap();
         assert_eq!(object.spill, spill, "{program}");
     }
-}
-
-/// What a pointwise row of several elements a thread becomes.
-fn row(dtype: DType, size: u32, row: impl Fn(&mut Builder, Value) -> Value) -> String {
-    let mut b = Builder::new("row");
-    let (x, y) = (b.buffer(dtype, false), b.buffer(dtype, true));
-    let offsets = block(&mut b, size);
-    let xs = b.load(x, offsets);
-    let ys = row(&mut b, xs);
-    b.store(y, offsets, ys, None);
-    ptx(&b.finish(), "sm_90a")
 }
 
 #[test]
@@ -222,14 +214,7 @@ fn prefixes_are_turned_in_pieces() {
 
 #[test]
 fn sums_are_shuffled() {
-    let mut b = Builder::new("sum");
-    let (x, y) = (b.buffer(DType::F32, false), b.buffer(DType::F32, true));
-    let offsets = block(&mut b, 64);
-    let xs = b.load(x, offsets);
-    let sum = b.reduce(&[xs], 0, |b, l, r| [b.map(Pointwise::Add, &[l[0], r[0]])].into_iter().collect());
-    let pid = b.program_id(0);
-    b.store(y, pid, sum[0], None);
-    let text = ptx(&b.finish(), "sm_90a");
+    let text = ptx(&sum(), "sm_90a");
     assert!(text.contains("shfl.sync"), "{text}");
 }
 

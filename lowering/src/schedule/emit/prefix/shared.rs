@@ -1,16 +1,16 @@
 //! Rows of prefixes that several programs share, chunk by chunk.
 
-use super::super::super::affine::{Affine, Axis};
-use super::super::super::expr::Exprs;
-use super::super::super::group::AxisData;
-use super::super::super::looped::Looped;
-use super::super::super::simplify::CHUNK;
 use super::super::context::Emitter;
 use super::super::point::Point;
 use super::super::walk::{self, OWN_ROW, Tiles, divide, share};
 use super::super::{Emitted, Passes};
 use super::{Carry, Prefix, is_compensated};
 use crate::op::Pointwise;
+use crate::schedule::affine::{Affine, Axis};
+use crate::schedule::expr::Exprs;
+use crate::schedule::group::AxisData;
+use crate::schedule::looped::Looped;
+use crate::schedule::simplify::CHUNK;
 use crate::tile::{Param, Value};
 
 /// Most chunks of a row whose states are joined once more for each chunk.
@@ -140,16 +140,16 @@ impl Prefix<'_> {
             let before = e.op(Pointwise::Lt, number, chunk);
             let place = e.op(Pointwise::Add, begin, number);
             let mask = e.both(Some(before), mask);
-            (before, self.load_state(e, scratch, place, mask))
+            self.load_state(e, scratch, place, mask)
         };
         let states = self.start(e, &[self.side]);
-        let (_, first) = load(e, zero);
+        let first = load(e, zero);
         let last = e.op(Pointwise::Sub, chunks, one);
         let carried: Vec<Value> = states.iter().copied().chain(first).collect();
         let carried = e.for_loop((zero, last, one), &carried, |e, number, carried| {
             let (states, own) = carried.split_at(states.len());
             let next = e.op(Pointwise::Add, number, one);
-            let (_, next) = load(e, next);
+            let next = load(e, next);
             let before = e.op(Pointwise::Lt, number, chunk);
             let before = e.b.reshape(before, &[self.side]);
             let joined = self.join(&mut e.b, states, own);

@@ -125,6 +125,7 @@ impl Device {
         }
         let (blocks, threads, shared, none) =
             (x.div_ceil(shape.programs), shape.threads, shape.shared, ptr::null_mut());
+        // Drivers before CUDA 11.8, which know no device whose kernels begin early, have no other call.
         if !shape.early {
             // SAFETY: as the caller promises; the driver copies the values before it returns.
             let code = with_values(shape, params, status, grid, |values| unsafe {
