@@ -28,6 +28,8 @@ pub struct Spec {
     pub lanes: u32,
     /// Warps per program instance; 1 on a processor.
     pub warps: u32,
+    /// How many of them, the last ones, are not started.
+    pub absent: u32,
     /// Elements that a pointwise tile should have.
     pub tile: u32,
     /// Bytes of the widest load of one lane: an element on a processor, 16 on a GPU.
@@ -65,6 +67,7 @@ impl Spec {
             family: Family::Host,
             lanes,
             warps: 1,
+            absent: 0,
             // Four independent vectors hide the latency of one chain of additions.
             tile: 4 * lanes,
             load_bytes: 0,
@@ -80,8 +83,15 @@ impl Spec {
 
     /// The machine as a program uses it: with as many warps for an instance as it asks for.
     pub fn running(&self, program: &Program) -> Spec {
-        let warps = if self.family == Family::Host { self.warps } else { self.warps.max(program.warps) };
-        Spec { warps, ..self.clone() }
+        match self.family {
+            Family::Host => self.clone(),
+            _ => Spec { warps: self.warps.max(program.warps), absent: program.absent, ..self.clone() },
+        }
+    }
+
+    /// Warps of a program instance that are started.
+    pub fn present(&self) -> u32 {
+        self.warps - self.absent
     }
 
     /// Logarithm of the number of lanes.
@@ -98,6 +108,7 @@ impl fmt::Display for Spec {
             family,
             lanes,
             warps,
+            absent,
             tile,
             load_bytes,
             shared_bytes,
@@ -110,7 +121,7 @@ impl fmt::Display for Spec {
         } = self;
         write!(
             f,
-            "{name} {family:?} lanes={lanes} warps={warps} tile={tile} load={load_bytes} shared={shared_bytes} "
+            "{name} {family:?} lanes={lanes} warps={warps}-{absent} tile={tile} load={load_bytes} shared={shared_bytes} "
         )?;
         for matrix in *matrices {
             write!(f, "{} ", matrix.name)?;

@@ -159,7 +159,8 @@ fn held_rows_have_the_same_tree() {
         g.outputs = vec![y, spread, first];
         g
     };
-    for n in [2, 63, 64, 65, 320, 768, 1000, 1024, 1025, 2048, 3000, 4096] {
+    for n in [2, 63, 64, 65, 320, 768, 1000, 1024, 1025, 2048, 3000, 3072, 4096, 4224, 5120, 6656, 8192, 12_288, 16_384]
+    {
         for (dtype, special) in [(DType::F32, true), (DType::Bf16, false)] {
             let (graph, x) = (row(dtype, n), terms(dtype, 9, n, special));
             let run = |grain| {

@@ -45,26 +45,44 @@ impl<'c> Lower<'_, 'c> {
         other: Option<&Tile<'c>>,
     ) -> Tile<'c> {
         let ir = self.ir;
+        let runs = || (0..offsets.regs.len()).step_by(run as usize);
         // Nothing but zeros is selected a word at a time, whatever the elements.
-        let zero = other.and_then(Tile::same_everywhere).filter(|&x| is_zero(x));
-        let mut regs = Vec::with_capacity(offsets.regs.len());
-        for r in (0..offsets.regs.len()).step_by(run as usize) {
-            let mut address = self.place(param, dtype, offsets.regs[r]);
-            let wanted = mask.map(|m| self.first(m.regs[r]));
-            if let Some(wanted) = wanted {
-                let harmless = self.emit.harmless();
-                address = ir.select(wanted, address.into(), harmless.into()).into_pointer_value();
-            }
-            // What widens halves of words to f32 takes them as they are; nothing but zeros is selected by words too.
-            let bytes = dtype.bytes() as u32 * run;
-            let halves = if dtype == DType::Bf16 { 2 } else { 1 };
-            let words = ir.wide(ir.context.i32_type().into(), bytes.div_ceil(4));
-            let elements = ir.wide(ir.memory_type(dtype), run);
-            let by_words = zero.filter(|_| bytes > 4).and(wanted);
-            let ty = if halves == 2 || by_words.is_some() { words } else { elements };
+        let zero = other.and_then(Tile::same_everywhere).filter(|&x| is_zero(x)).is_some();
+        let bytes = dtype.bytes() as u32 * run;
+        let by_words = dtype == DType::Bf16 || mask.is_some() && zero && bytes > 4;
+        let words = ir.wide(ir.context.i32_type().into(), bytes.div_ceil(4));
+        let elements = ir.wide(ir.memory_type(dtype), run);
+        let ty = if by_words { words } else { elements };
+        let load = |address: PointerValue<'c>| {
             let x = ir.load(ty, address, bytes);
             self.emit.tag(ir, x.as_instruction_value(), param);
-            let x = by_words.map_or(x, |wanted| ir.select(wanted, x, words.const_zero()));
+            x
+        };
+        let place = |r: usize| self.place(param, dtype, offsets.regs[r]);
+        let plain = || runs().map(|r| load(place(r))).collect();
+        let asked = |mask: &Tile<'c>| {
+            let one = |r: usize| {
+                let (wanted, harmless) = (self.first(mask.regs[r]), self.emit.harmless().into());
+                let x = load(ir.select(wanted, place(r).into(), harmless).into_pointer_value());
+                if zero { ir.select(wanted, x, ty.const_zero()) } else { x }
+            };
+            runs().map(one).collect()
+        };
+        let loaded: Vec<Any<'c>> = match mask {
+            None => plain(),
+            // What is loaded is looked at behind the branch, so that nobody waits inside of it.
+            Some(mask)
+                if runs().len() > 1
+                    && let Some(bit) = self.same_in_thread(mask) =>
+            {
+                self.branch_all(bit, plain, || runs().map(|_| ty.const_zero()).collect())
+            }
+            Some(mask) => asked(mask),
+        };
+        let mut regs = Vec::with_capacity(offsets.regs.len());
+        for (r, x) in runs().zip(loaded) {
+            // What widens halves of words to f32 takes them as they are.
+            let halves = if dtype == DType::Bf16 { 2 } else { 1 };
             let x = if halves == 1 && ty != elements { built(ir.builder.build_bit_cast(x, elements, "")) } else { x };
             for i in 0..run {
                 let x = ir.extract(x, i / halves);
@@ -72,9 +90,9 @@ impl<'c> Lower<'_, 'c> {
                     2 => self.half(dtype, self.emit.word(ir, x), i % 2),
                     _ => self.as_register(dtype, x),
                 };
-                let x = match (wanted, other) {
-                    (Some(wanted), Some(other)) if by_words.is_none() => {
-                        ir.select(wanted, x, self.first(other.regs[r + i as usize]))
+                let x = match (mask, other) {
+                    (Some(mask), Some(other)) if !zero => {
+                        ir.select(self.first(mask.regs[r]), x, self.first(other.regs[r + i as usize]))
                     }
                     _ => x,
                 };
@@ -118,23 +136,30 @@ impl<'c> Lower<'_, 'c> {
         mask: Option<&Tile<'c>>,
     ) {
         let ir = self.ir;
-        for r in (0..offsets.regs.len()).step_by(run as usize) {
+        let runs = || (0..offsets.regs.len()).step_by(run as usize);
+        let store = |r: usize| {
             let pairs = exact.and_then(|exact| self.rounded_pairs(dtype, &exact.regs[r..][..run as usize]));
             let elements =
                 || (0..run as usize).map(|i| self.as_stored(dtype, self.first(value.regs[r + i]))).collect::<Vec<_>>();
             let parts = pairs.unwrap_or_else(elements);
             let first = ir.poison(ir.wide(parts[0].get_type(), parts.len() as u32));
             let x = (0..).zip(parts).fold(first, |wide, (i, x)| ir.insert(wide, x, i));
-            let address = self.place(param, dtype, offsets.regs[r]);
-            let store = || {
-                let inst = ir.store(address, x, dtype.bytes() as u32 * run);
-                self.emit.tag(ir, Some(inst), param);
-            };
-            match mask {
-                None => store(),
-                Some(mask) => self.branch_effect(self.first(mask.regs[r]), store, || {}),
-            }
+            let inst = ir.store(self.place(param, dtype, offsets.regs[r]), x, dtype.bytes() as u32 * run);
+            self.emit.tag(ir, Some(inst), param);
+        };
+        let plain = || runs().for_each(store);
+        let Some(mask) = mask else { return plain() };
+        let asked = |r: usize| self.branch_effect(self.first(mask.regs[r]), || store(r), || {});
+        match self.same_in_thread(mask).filter(|_| runs().len() > 1) {
+            Some(bit) => self.branch_effect(bit, plain, || {}),
+            None => runs().for_each(asked),
         }
+    }
+
+    /// Whether the runs of a tile are wanted, where one answer holds for all that a thread has.
+    fn same_in_thread(&self, mask: &Tile<'c>) -> Option<Any<'c>> {
+        let first = self.first(mask.regs[0]);
+        mask.regs.iter().all(|&bit| self.first(bit) == first).then_some(first)
     }
 
     /// Address of a register's element in a buffer.

@@ -2,6 +2,7 @@
 //! product's terms are added.
 
 use super::cost::Rates;
+use super::emit::Held;
 
 /// Widest rows of an attention of which sums and factors take few registers, and some.
 const WIDTHS: [u32; 2] = [64, 128];
@@ -14,6 +15,9 @@ const ROOM: u32 = 208;
 
 /// Programs that are wanted for each multiprocessor.
 const WARPS: u32 = 64;
+
+/// Most warps that hold a row together, of 64 lanes each.
+const HELD_WARPS: u32 = 16;
 
 /// Elements of a tile that is turned that are worth a warp.
 const WARP_SQUARE: u32 = 1024;
@@ -137,15 +141,18 @@ pub struct Grain {
     /// Whether the library multiplies narrow numbers many times as fast as wide ones, and programs sum the terms of a
     /// product with a vector faster than it does.
     pub sums_products: bool,
-    /// Elements of a row, of all its operands together, that a program can hold in registers.
+    /// Elements of a row, of all its operands together, that a program of one warp can hold in registers; of several, each
+    /// holds half as many.
     pub held: u64,
+    /// Most warps that hold a row together, a chunk each.
+    pub held_warps: u32,
     /// Whether one instruction finds the greater of two floats, NaNs and the signs of zeros included.
     pub compares_floats: bool,
     /// Whether all that a tile takes is asked for before anything is computed: a lane waits for what it uses first, and asks
     /// for nothing while it waits.
     pub asks_first: bool,
-    /// Terms of a row that a program which has read them finds again in its registers or a cache of its own.
-    pub near: u64,
+    /// Terms of any row that a program which has read them finds again in its registers or a cache of its own.
+    near: u64,
     /// Bytes of a result from which on it is written past the caches: it would not stay there until it is read, and to
     /// write it there means to read first what it replaces.
     pub streams: u64,
@@ -200,6 +207,7 @@ impl Grain {
             aligned: 1,
             sums_products: false,
             held: 0,
+            held_warps: 1,
             compares_floats: false,
             asks_first: false,
             near: 256 << 10,
@@ -233,6 +241,7 @@ impl Grain {
             aligned: 16,
             sums_products: true,
             held: 4096,
+            held_warps: HELD_WARPS,
             compares_floats: true,
             asks_first: true,
             near: 4096,
@@ -277,6 +286,11 @@ impl Grain {
         Grain { attentions: Some(Attend::by_warps(queries)), ..self }
     }
 
+    /// The same cut for a machine of which so many warps can hold a row together.
+    pub fn with_held_warps(self, warps: u32) -> Grain {
+        Grain { held_warps: warps, ..self }
+    }
+
     /// The same cut for a machine with that much cache that all programs share: half of it is for what they read again.
     pub fn with_cache(self, bytes: u64) -> Grain {
         Grain { cache: bytes / 2, ..self }
@@ -291,6 +305,11 @@ impl Grain {
     /// The same cut where every product has its terms added one by one in ascending order.
     pub fn in_order(self) -> Grain {
         Grain { products: None, ..self }
+    }
+
+    /// Whether a program that has read a row of so many terms finds them again in its registers or a cache of its own.
+    pub fn keeps(&self, terms: u64) -> bool {
+        terms <= self.near || Held::by_several(terms, self.held_warps).is_some()
     }
 
     /// Multiprocessors of a machine whose lanes are threads.

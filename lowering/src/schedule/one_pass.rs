@@ -68,7 +68,7 @@ pub(super) fn find(graph: &Graph, options: &Options) -> Pairs {
         let Op::Reduce(_, axes) = &graph.nodes[node].op else { return false };
         let dims = graph.dims(graph.nodes[node].args[0]);
         let last = axes.iter().map(|&a| a as usize).eq(dims.len() - axes.len()..dims.len());
-        last && axes.iter().map(|&a| dims[a as usize]).product::<u64>() > options.grain.near
+        last && !options.grain.keeps(axes.iter().map(|&a| dims[a as usize]).product())
     };
     // Strict numerics have no library either.
     let sums = graph.nodes.keys().filter(|_| options.gemm_from.is_some()).filter(far);

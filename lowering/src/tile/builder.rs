@@ -42,6 +42,12 @@ impl Builder {
         self.program.warps = warps;
     }
 
+    /// Has the last ones not be there, less than half of them.  Their part of each tile is written nowhere and neutral in
+    /// each reduction; other instructions leave every part with its warp.
+    pub fn absent(&mut self, warps: u32) {
+        self.program.absent = warps;
+    }
+
     /// Type of a value.
     pub fn ty(&self, value: Value) -> &Type {
         self.program.ty(value)

@@ -223,6 +223,9 @@ pub struct Program {
     /// Warps that share an instance where lanes are threads: how many it takes to hold its tiles.  Changes what runs
     /// where; a machine whose lanes are the elements of a vector has one.
     pub warps: u32,
+    /// Warps, the last ones, that are not started: nobody needs what they would hold.  It is written nowhere and changes no
+    /// reduction, and nothing but reductions brings together what several warps hold.
+    pub absent: u32,
     /// Parameters in launch order.
     pub params: PrimaryMap<Param, ParamData>,
     /// Type of each value.
@@ -318,6 +321,7 @@ impl Program {
         Program {
             name: name.into(),
             warps: 1,
+            absent: 0,
             params: PrimaryMap::new(),
             values: PrimaryMap::new(),
             insts: PrimaryMap::new(),

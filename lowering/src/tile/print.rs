@@ -255,7 +255,8 @@ impl fmt::Display for Program {
         let mut printer =
             Printer { program: self, names: Names::new(self), seen: FxHashSet::default(), text: String::new() };
         printer.block(self.body, 1)?;
-        let warps = if self.warps == 1 { String::new() } else { format!(" warps {}", self.warps) };
+        let absent = if self.absent == 0 { String::new() } else { format!(" less {}", self.absent) };
+        let warps = if self.warps == 1 { String::new() } else { format!(" warps {}{absent}", self.warps) };
         writeln!(f, "program {}({params}){warps} {{\n{}}}", self.name, printer.text)
     }
 }

@@ -29,6 +29,9 @@ const GEMM_FROM: u64 = 16 * 16 * 16;
 /// Programs per multiprocessor that keep it busy: a program is a warp, and 64 warps fit.
 const WARPS: u32 = 64;
 
+/// Warps that a program may have.
+const HELD_WARPS: u32 = 32;
+
 /// The GPU.
 struct Cuda {
     device: Arc<Device>,
@@ -225,7 +228,8 @@ impl Engine for Cuda {
 
     fn grain(&self) -> Grain {
         let facts = self.device.facts();
-        let grain = Grain::of_threads(facts.multiprocessors * WARPS).with_cache(facts.cache.into());
+        let grain =
+            Grain::of_threads(facts.multiprocessors * WARPS).with_held_warps(HELD_WARPS).with_cache(facts.cache.into());
         if self.spec.group > 0 { grain.together() } else { grain }
     }
 

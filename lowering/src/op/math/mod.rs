@@ -48,6 +48,8 @@ pub fn on_small_floats(op: Pointwise, dtype: DType) -> Option<Expansion> {
     match (op, dtype) {
         (Pointwise::Sigmoid, DType::Bf16) => Some(near::sigmoid),
         (Pointwise::Sigmoid, _) => Some(small::sigmoid),
+        (Pointwise::Erf, DType::F16) => Some(small::erf_f16),
+        (Pointwise::Erf, DType::Bf16) => Some(small::erf_bf16),
         _ => None,
     }
 }

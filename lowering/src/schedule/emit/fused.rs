@@ -35,8 +35,9 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     let name = named(if body.folds.is_empty() { "map" } else { "reduce" }, &body.exprs, &body.folds);
     let terms: u64 = axes.iter().filter(|a| a.reduced).map(|a| a.extent).product();
     let lanes = match lanes(graph, &body, terms, grain) {
-        Lanes::Along(_) => Held::of(&body, terms, grain.held)
-            .map_or_else(|| Lanes::Along(along::warps(&body, terms, grain)), Lanes::Held),
+        Lanes::Along(_) => {
+            Held::of(&body, terms, grain).map_or_else(|| Lanes::Along(along::warps(&body, terms, grain)), Lanes::Held)
+        }
         across => across,
     };
     let row = Tiles { lanes: 1, leading: false, weight: terms, grain, own_row: OWN_ROW };
@@ -54,6 +55,9 @@ pub fn emit(graph: &Graph, body: &Body, inplace: &[(Node, Node)], grain: Grain, 
     };
     let mut e = Emitter::new(&name, graph, &body.exprs, (axes, tiles), index, &places);
     e.b.warps(warps);
+    if let Lanes::Held(Held { absent, .. }) = lanes {
+        e.b.absent(absent);
+    }
     e.results(body.stores.iter().map(|s| s.node), inplace);
     let point = Point::new(axes.len(), body.folds.len());
     if cross.is_some() {

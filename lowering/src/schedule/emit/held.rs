@@ -8,6 +8,7 @@
 use cranelift_entity::SecondaryMap;
 
 use super::super::expr::{Ex, Expr};
+use super::super::grain::Grain;
 use super::super::group::Body;
 use super::super::simplify::{CHUNK, LANES};
 use super::combine::{Carried, append};
@@ -23,14 +24,33 @@ use crate::tile::{Shape, Value};
 pub struct Held {
     /// Number of tiles.
     pub tiles: u64,
-    /// Whether the terms fill them exactly; else they fill more than half of them.
-    pub exact: bool,
+    /// Where the terms end.
+    pub end: End,
     /// Warps that share the row, each of which has a chunk, or one.
     pub warps: u32,
+    /// How many of them, the last ones, have none of its terms.
+    pub absent: u32,
 }
 
-/// Most warps that share a row.
-const WARPS: u64 = 4;
+/// Where the terms of a row end that is held as tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// They fill the tiles.
+    Filled,
+    /// Behind a multiple of so many tiles: as many are wanted all or not at all.
+    Between(u64),
+    /// Somewhere behind the first half of them.
+    Within,
+}
+
+/// Which part of the chunks of several warps has to be terms, where one warp could hold them as well.
+const USED: (u64, u64) = (4, 5);
+
+/// Most warps each of which can have as many registers as a thread may have.
+const FEW: u32 = 8;
+
+/// Fewest tiles that are worth a question whether they are wanted.
+const FEWEST: u64 = 2;
 
 /// Most instructions that are written for a row, each for every tile.
 const LONGEST: u64 = 4096;
@@ -61,22 +81,50 @@ impl Stages {
 }
 
 impl Held {
-    /// How a row of `terms` is held, if a program that holds `most` elements can, and it is worth it: if terms are wanted
-    /// more than once.
-    pub fn of(body: &Body, terms: u64, most: u64) -> Option<Held> {
+    /// How a row of `terms` is held, if a program can, and it is worth it: if terms are wanted more than once.
+    pub fn of(body: &Body, terms: u64, grain: Grain) -> Option<Held> {
         // What is read for one stage alone need not wait in registers.
         let stages = Stages::of(body);
         let loads = body.exprs.list.iter().filter(|(ex, d)| matches!(d.expr, Expr::Load { .. }) && stages.several(*ex));
-        let loads = loads.count() as u64;
+        let loads = (loads.count() as u64).max(1);
         let last = body.exprs.list.values().map(|d| d.stage).max().unwrap_or(0);
-        let exact = terms.is_multiple_of(LANES);
-        let tiles = if exact { terms / LANES } else { terms.div_ceil(LANES).next_power_of_two() };
-        let fits = tiles * LANES * loads.max(1) <= most && tiles * body.exprs.list.len() as u64 <= LONGEST;
-        let chunks = terms / CHUNK;
+        if last == 0 {
+            return None;
+        }
+        let fits = |held: &Held, most: u64| {
+            let each = held.tiles / u64::from(held.warps);
+            each * LANES * loads <= most && each * body.exprs.list.len() as u64 <= LONGEST
+        };
+        let single = Some(Held::by_one(terms)).filter(|held| fits(held, grain.held));
         let alone = body.domain.axes.iter().filter(|axis| axis.reduced).count() == 1;
-        let shared = alone && terms.is_multiple_of(CHUNK) && chunks.is_power_of_two() && chunks <= WARPS;
-        let warps = if shared { chunks as u32 } else { 1 };
-        (last > 0 && fits).then_some(Held { tiles, exact, warps })
+        let shared = Held::by_several(terms, grain.held_warps).filter(|held| {
+            let most = if held.warps > FEW { grain.held / 2 } else { grain.held };
+            let chunks = u64::from(held.warps - held.absent) * CHUNK;
+            alone && fits(held, most) && (single.is_none() || terms * USED.1 >= chunks * USED.0)
+        });
+        shared.or(single)
+    }
+
+    /// By one warp.
+    fn by_one(terms: u64) -> Held {
+        match terms.is_multiple_of(LANES) {
+            true => Held { tiles: terms / LANES, end: End::Filled, warps: 1, absent: 0 },
+            false => Held { tiles: terms.div_ceil(LANES).next_power_of_two(), end: End::Within, warps: 1, absent: 0 },
+        }
+    }
+
+    /// By as many warps as there are chunks, where there are several, and no more than `most`.
+    pub fn by_several(terms: u64, most: u32) -> Option<Held> {
+        let chunks = u32::try_from(terms.div_ceil(CHUNK)).ok().filter(|&chunks| chunks > 1 && chunks <= most)?;
+        let warps = chunks.next_power_of_two();
+        let tiles = u64::from(warps) * CHUNK / LANES;
+        let together = 1 << (terms / LANES).trailing_zeros();
+        let end = match terms == tiles * LANES {
+            true => End::Filled,
+            false if terms.is_multiple_of(LANES) && together >= FEWEST => End::Between(together),
+            false => return None,
+        };
+        Some(Held { tiles, end, warps, absent: warps - chunks })
     }
 }
 
@@ -90,13 +138,29 @@ pub struct Group {
     index: Value,
     /// Their extents, the number of tiles first.
     shape: Shape,
+    /// For each warp, whether it has them, where that holds for all or none.
+    own: Option<Value>,
+}
+
+/// Which terms of a group of tiles are terms of the row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    All,
+    /// All that a warp has, or none.
+    Together,
+    /// Each one that comes before the row's end.
+    Each,
 }
 
 impl Held {
     /// Numbers of tiles, each a power of two, that lie whole inside a chunk, inside the half of the row that may end
-    /// early, and inside a run where there are several.
+    /// early, between places where the row may end, and inside a run where there are several.
     fn groups(self, run_length: Option<u64>) -> Vec<u64> {
-        let most = if self.exact { TOGETHER } else { TOGETHER.min(self.tiles / 2).max(1) };
+        let most = match self.end {
+            End::Filled => TOGETHER,
+            End::Between(tiles) => TOGETHER.min(tiles),
+            End::Within => TOGETHER.min(self.tiles / 2).max(1),
+        };
         let most = run_length.map_or(most, |terms| most.min(1 << (terms / LANES).trailing_zeros()));
         let mut rest = self.tiles / u64::from(self.warps);
         std::iter::from_fn(|| {
@@ -124,9 +188,13 @@ impl Visit<'_> {
         if groups.is_empty() {
             let mut first = 0;
             for tiles in held.groups(self.terms.run_length) {
-                let masked = !held.exact && first >= held.tiles / 2;
+                let wanted = match held.end {
+                    End::Within if first >= held.tiles / 2 => Wanted::Each,
+                    End::Between(_) => Wanted::Together,
+                    _ => Wanted::All,
+                };
                 let start = e.int((first * LANES) as i64);
-                groups.push(self.group(e, point, (start, &held.axes(Some(tiles))), masked));
+                groups.push(self.group(e, point, (start, &held.axes(Some(tiles))), wanted));
                 first += tiles;
             }
         }
@@ -203,26 +271,49 @@ impl Visit<'_> {
         let first = e.op(Pointwise::Add, start, lanes);
         let sums = self.initial(e, &extents(&own), Some(first)).concat();
         let axes: Vec<(u32, u64)> = [((CHUNK / LANES) as u32, LANES)].into_iter().chain(own).collect();
-        let mut group = self.group(e, point, (start, &axes), masked);
+        let wanted = if masked { Wanted::Each } else { Wanted::All };
+        let mut group = self.group(e, point, (start, &axes), wanted);
         self.ask(e, &mut group.point);
         self.add_group(e, &mut group, &sums)
     }
 
     /// The point at tiles of these axes, the first term being number `start`.
-    fn group(&self, e: &mut Emitter, point: &Point, (start, axes): (Value, &[(u32, u64)]), masked: bool) -> Group {
+    fn group(&self, e: &mut Emitter, point: &Point, (start, axes): (Value, &[(u32, u64)]), wanted: Wanted) -> Group {
         let lanes = places(e, axes);
         let index = e.op(Pointwise::Add, start, lanes);
-        let mask = masked.then(|| e.op(Pointwise::Lt, index, self.terms.count));
-        Group { point: self.at(e, point, (start, lanes), mask), index, shape: extents(axes) }
+        let shape = extents(axes);
+        // Of warps side by side, what each one's first term says holds for all that it has of the group.
+        let own = (wanted == Wanted::Together).then(|| {
+            let [_, (warps, pitch), _] = axes else { panic!("bug in the schedule: a row that no warps share") };
+            let first = places(e, &[(*warps, *pitch), (1, 1)]);
+            let first = e.op(Pointwise::Add, start, first);
+            e.op(Pointwise::Lt, first, self.terms.count)
+        });
+        let mask = match (wanted, own) {
+            (Wanted::All, _) => None,
+            (_, Some(own)) => {
+                let own = e.b.expand_dims(own, 0);
+                Some(e.b.broadcast(own, &shape))
+            }
+            _ => Some(e.op(Pointwise::Lt, index, self.terms.count)),
+        };
+        Group { point: self.at(e, point, (start, lanes), mask), index, shape, own }
     }
 
     /// Feeds the tiles of a group one after the other, and writes what is complete.
     fn add_group(&self, e: &mut Emitter, group: &mut Group, sums: &[Value]) -> Vec<Value> {
+        // What a warp has none of, it adds and forgets: two sums instead of all terms.
+        let mask = group.point.walked_mask;
+        if group.own.is_some() {
+            self.ask(e, &mut group.point);
+            group.point.walked_mask = None;
+        }
         let operands = self.operands(e, &mut group.point, group.index, &group.shape);
+        group.point.walked_mask = mask;
         self.write(e, &mut group.point);
         let operands = operands.iter().map(|operand| operand.iter().map(|&x| rows(e, x)).collect::<Vec<_>>());
         let operands: Vec<Vec<Vec<Value>>> = operands.collect();
-        (0..group.shape[0] as usize).fold(sums.to_vec(), |sums, row| {
+        let fed = (0..group.shape[0] as usize).fold(sums.to_vec(), |sums, row| {
             let kinds = self.folds.iter().map(|&i| self.body.folds[i].kind);
             let sums = self.split(&sums);
             let fed = kinds.zip(sums.iter().zip(&operands)).flat_map(|(kind, (sum, operand))| {
@@ -230,7 +321,10 @@ impl Visit<'_> {
                 append(&mut e.b, kind, sum, &x)
             });
             fed.collect()
-        })
+        });
+        let Some(own) = group.own else { return fed };
+        let own = e.b.broadcast(own, &group.shape[1..]);
+        fed.iter().zip(sums).map(|(&fed, &sum)| e.b.map(Pointwise::Select, &[own, fed, sum])).collect()
     }
 }
 

@@ -28,6 +28,7 @@ pub mod value;
 pub mod walk;
 
 pub use context::Emitter;
+pub use held::Held;
 pub use point::Point;
 
 use super::plan::Arg;

@@ -6,7 +6,7 @@ use super::super::group::{AxisData, Body, Store};
 use super::super::simplify::{CHUNK, LANES};
 use super::combine::{Carried, append, combine, enter, is_exact, leave, neutral};
 use super::context::Emitter;
-use super::held::{Group, Held};
+use super::held::{End, Group, Held};
 use super::keep::{self, Keep};
 use super::point::Point;
 use super::walk::{Tiles, divide, extent, full_end};
@@ -76,7 +76,7 @@ impl Terms {
         let product = |axes: &[AxisData]| axes.iter().map(|a| a.extent).product::<u64>();
         let total = product(&axes[first..]);
         let fixed = match lanes {
-            Lanes::Across(Across { unrolled: true, .. }) | Lanes::Held(Held { exact: true, .. }) => Some(total),
+            Lanes::Across(Across { unrolled: true, .. }) | Lanes::Held(Held { end: End::Filled, .. }) => Some(total),
             // A class of its own: what long columns are taken apart into.
             Lanes::Across(Across { warps: 2.., .. }) if total == CHUNK => Some(total),
             _ => None,

@@ -42,6 +42,7 @@ pub(super) struct Amd<'c> {
     warps: u32,
     /// Number of programs in a work-group.
     programs: u32,
+    threads: u32,
     exit: BasicBlock<'c>,
     scopes: Scopes<'c>,
     scratch: Scratch<'c>,
@@ -75,7 +76,7 @@ impl<'c> Amd<'c> {
         let function = arguments::declare(ir, program, symbol, 0);
         function.set_call_conventions(AMDGPU_KERNEL);
         let programs = if spec.warps == 1 { way.programs } else { 1 };
-        let threads = spec.lanes * spec.warps * programs;
+        let threads = spec.lanes * spec.present() * programs;
         for (name, value) in [
             ("target-cpu", spec.cpu.as_str()),
             ("target-features", &spec.features),
@@ -117,6 +118,7 @@ impl<'c> Amd<'c> {
             lanes: spec.lanes,
             warps: spec.warps,
             programs,
+            threads,
             exit,
             scopes: Scopes::new(ir, program),
             scratch: Scratch::new(number, AddressSpace::from(CONSTANT)),
@@ -139,7 +141,7 @@ impl<'c> Amd<'c> {
             whole.set_initializer(&memory.get_poison());
             placeholder.as_pointer_value().replace_all_uses_with(whole.as_pointer_value());
         }
-        Group { programs: self.programs, threads: self.lanes * self.warps * self.programs, shared }
+        Group { programs: self.programs, threads: self.threads, shared }
     }
 
     fn fence(&self, ir: &Ir<'c>, order: AtomicOrdering) {

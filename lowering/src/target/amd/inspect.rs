@@ -70,7 +70,7 @@ impl Inspection {
 
     /// Whole waves, of one program or several, within the machine's shared memory.
     fn group(&mut self, spec: &Spec, object: &Object) {
-        let (lanes, waves) = (spec.lanes, spec.warps * object.programs);
+        let (lanes, waves) = (spec.lanes, spec.present() * object.programs);
         self.expect("lanes of a work-group", lanes * waves, object.threads);
         self.expect("lanes of a work-group in the metadata", object.threads, self.kernel.max_workgroup);
         self.expect("work-groups of one size", true, self.kernel.uniform_workgroup);

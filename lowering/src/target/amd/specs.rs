@@ -33,6 +33,7 @@ pub fn spec(name: &str) -> Option<Spec> {
         family: Family::Amd,
         lanes: row.lanes,
         warps: 1,
+        absent: 0,
         tile: 512,
         load_bytes: 16,
         shared_bytes: SHARED,

@@ -98,6 +98,7 @@ extern "C" fn copy(meeting: *const Meeting, map: u32, x: u32, y: u32, z: u32, to
 /// Compiles and loads a program.
 pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
     let native = module::native(program, &mut |_, _| {});
+    let spec = &Spec { absent: program.absent, ..spec.clone() };
     let context = Context::create();
     crate::target::host::Compiler::initialise();
     let text = |error: module::Error| error.to_string();
@@ -123,7 +124,7 @@ impl Loaded {
     ///
     /// As for [`Kernel::launch`].
     pub unsafe fn launch(&self, grid: [u32; 3], params: &[u64]) -> u32 {
-        let (lanes, warps) = (self.spec.lanes, self.spec.warps);
+        let (lanes, warps) = (self.spec.lanes, self.spec.present());
         let threads = lanes * warps;
         let words = || (0..lanes).map(|_| AtomicU32::new(0)).collect();
         let meeting = Meeting {

@@ -259,9 +259,15 @@ fn warps_share_the_columns_of_a_sum() {
 fn warps_share_a_row() {
     use crate::graph::{Graph, Reduction};
     use crate::schedule::attention::tests::{launch, operands, options};
-    for (chunks, dtype) in [(2, DType::F32), (4, DType::Bf16)] {
+    for (terms, warps, absent, dtype) in [
+        (2048, 2, 0, DType::F32),
+        (4096, 4, 0, DType::Bf16),
+        // Warps that have nothing are not there; the last one that is has a part of a chunk.
+        (3072, 4, 1, DType::Bf16),
+        (4096 + 384, 8, 3, DType::F16),
+    ] {
         let mut g = Graph::new();
-        let dims = [3, u64::from(chunks) * 1024];
+        let dims = [3, terms];
         let x = g.input(dtype, &dims);
         let wide = g.cast(x, DType::F32);
         let most = g.reduce(Reduction::Max, wide, &[1], DType::F32);
@@ -270,11 +276,15 @@ fn warps_share_a_row() {
         let sum = g.reduce(Reduction::Sum, below, &[1], DType::F32);
         let sum = g.expand(sum, &dims);
         let y = g.map(Pointwise::Div, &[below, sum]);
+        let first = g.reduce(Reduction::ArgMax, wide, &[1], DType::I32);
+        let first = g.cast(first, DType::F32);
+        let first = g.expand(first, &dims);
+        let y = g.map(Pointwise::Add, &[y, first]);
         let y = g.cast(y, dtype);
         g.outputs.push(y);
         let case = launch(&g, &operands(&g), options().grain);
-        assert_eq!(case.program.warps, chunks);
-        agrees_on(&case, &spec(32, chunks)).unwrap_or_else(|e| panic!("{chunks} chunks: {e}"));
+        assert_eq!((case.program.warps, case.program.absent), (warps, absent), "{terms} terms");
+        agrees_on(&case, &spec(32, warps)).unwrap_or_else(|e| panic!("{terms} terms: {e}"));
     }
 }
 

@@ -91,7 +91,7 @@ impl<'c> Nvidia<'c> {
         let function = arguments::declare(ir, program, symbol, room);
         function.set_call_conventions(PTX_KERNEL);
         let programs = if spec.warps == 1 { PROGRAMS } else { 1 };
-        let threads = (spec.lanes * spec.warps * programs).to_string();
+        let threads = (spec.lanes * spec.present() * programs).to_string();
         for (name, value) in
             [("nvvm.reqntid", threads.as_str()), ("target-cpu", &spec.cpu), ("target-features", &spec.features)]
         {

@@ -56,6 +56,7 @@ impl Row {
             family: Family::Nvidia,
             lanes: 32,
             warps: 1,
+            absent: 0,
             tile: 512,
             load_bytes: 16,
             shared_bytes: self.shared_bytes,

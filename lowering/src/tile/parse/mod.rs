@@ -2,7 +2,7 @@
 //! anything is the verifier's question.
 //!
 //! ```text
-//! program     = "program" name "(" {param ","} ")" ["warps" number] block
+//! program     = "program" name "(" {param ","} ")" ["warps" number ["less" number]] block
 //! param       = "p0" ":" dtype ("buffer" ["out"] | "scalar" ["/" divisor])
 //! block       = "{" {instruction} ["yield" operands] "}"
 //! instruction = [{"%name" ":" type ","} "="] operation [attributes] [operands] {["else"] ["(" parameters ")"] block}
@@ -140,6 +140,11 @@ impl<'t> Parser<'t> {
             self.program.warps = self.word("a power of two up to 32", |w| {
                 w.parse().ok().filter(|&n: &u32| n.is_power_of_two() && n <= MAX_WARPS)
             })?;
+            let warps = self.program.warps;
+            if self.eat(Token::Word("less")) {
+                let few = |w: &str| w.parse().ok().filter(|&n: &u32| n > 0 && n * 2 < warps);
+                self.program.absent = self.word("a number below half of the warps", few)?;
+            }
         }
         let body = self.program.body;
         self.mark('{')?;

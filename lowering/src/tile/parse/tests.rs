@@ -130,3 +130,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn warps_that_are_not_there() {
+    let text = "program t() warps 8 less 3 {\n}\n";
+    assert_eq!(parse(text).unwrap().to_string(), text);
+    fails(
+        "program t() warps 8 less 4 {\n}\n",
+        expect!["line 1, column 26: wanted a number below half of the warps, got `4`"],
+    );
+}
