@@ -22,7 +22,7 @@ const PATIENCE: usize = 32;
 const FEW: usize = 32;
 
 /// Operations after which a device is told of what was recorded, and so on.
-const STRIDE: usize = if cfg!(test) { 8 } else { 128 };
+const STRIDE: usize = if cfg!(test) { 8 } else { 32 };
 
 /// Which node an operation's rows begin at.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! A device as its users see it: where work is sent, what went wrong, the state of its random numbers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burn_backend::ExecutionError;
 use rustc_hash::FxHashSet;
@@ -28,6 +28,10 @@ const QUEUE: usize = 256;
 
 /// How long the end of the process waits for a segment that is running.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a thread looks for what it waits for before it sleeps, where a device waits for it: to be woken takes it longer
+/// than small kernels do.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// What a device's thread is asked to do.
 pub(crate) enum Message {
@@ -226,7 +230,7 @@ impl Machine {
     pub(crate) fn reach(&self) {
         let (reply, answer) = sync_channel(1);
         self.send(Message::Reach(reply));
-        let _ = answer.recv();
+        let _ = self.next(&answer);
     }
 
     /// Waits until everything sent so far is done.
@@ -237,7 +241,19 @@ impl Machine {
     pub(crate) fn wait(&self) -> Result<(), String> {
         let (reply, answer) = sync_channel(1);
         self.send(Message::Wait(reply));
-        answer.recv().unwrap_or_else(|_| Err(format!("the thread of device {} has ended", self.device)))
+        self.next(&answer).unwrap_or_else(|_| Err(format!("the thread of device {} has ended", self.device)))
+    }
+
+    /// Waits for what comes next; by looking for it at first, where threads are waited for.
+    fn next<T>(&self, inbox: &Receiver<T>) -> Result<T, RecvError> {
+        let begun = Instant::now();
+        while self.is_patient && begun.elapsed() < LOOK {
+            if let Ok(message) = inbox.try_recv() {
+                return Ok(message);
+            }
+            std::hint::spin_loop();
+        }
+        inbox.recv()
     }
 
     /// Draws random elements, and gives the seed and the number of the first one for each count.
@@ -329,7 +345,7 @@ fn entropy() -> u64 {
 
 fn serve(machine: &'static Machine, inbox: Receiver<Message>, start: Start) {
     let mut runner = Runner::new(machine, start);
-    for message in inbox {
+    while let Ok(message) = machine.next(&inbox) {
         match message {
             Message::Run(_) | Message::Begin(_) | Message::Replay(_) if machine.halted.load(Relaxed) => {}
             Message::Run(work) => runner.run(*work),

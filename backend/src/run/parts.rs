@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use super::fate::{touched, written};
 
 /// Things that are asked for together at most.
-const PART: usize = if cfg!(test) { 4 } else { 128 };
+const PART: usize = if cfg!(test) { 4 } else { 32 };
 
 /// One part, and what it and all parts before it take.
 pub(super) struct Part {
