@@ -53,21 +53,25 @@ def softmax(shape, dtype):
     return prepare
 
 
-def layer_norm():
-    x = Numbers(14).of(BF16, [16384, 4096], -1, 3)
-    gamma, beta = torch.ones(4096, dtype=BF16, device=x.device), torch.zeros(4096, dtype=BF16, device=x.device)
-    return lambda x, gamma, beta: F.layer_norm(x, [4096], gamma, beta, 1e-5), (x, gamma, beta)
+def layer_norm(shape):
+    def prepare():
+        x, width = Numbers(14).of(BF16, shape, -1, 3), shape[1:]
+        gamma, beta = torch.ones(width, dtype=BF16, device=x.device), torch.zeros(width, dtype=BF16, device=x.device)
+        return lambda x, gamma, beta: F.layer_norm(x, width, gamma, beta, 1e-5), (x, gamma, beta)
+
+    return prepare
 
 
-def rms_norm():
-    numbers = Numbers(15)
-    x, gamma = numbers.of(BF16, [16384, 4096], -2, 2), numbers.of(BF16, [1, 4096], 0.5, 1.5)
-
+def rms_norm(shape):
     def run(x, gamma):
         wide = x.to(F32)
         return (wide / ((wide * wide).mean(1, keepdim=True) + 1e-6).sqrt()).to(BF16) * gamma
 
-    return run, (x, gamma)
+    def prepare():
+        numbers = Numbers(15)
+        return run, (numbers.of(BF16, shape, -2, 2), numbers.of(BF16, [1, shape[1]], 0.5, 1.5))
+
+    return prepare
 
 
 def of(shape, dtype, call):
@@ -132,8 +136,11 @@ WORKLOADS = {
     "softmax/4096x4096/bf16": (softmax([4096, 4096], BF16), FUSED),
     "softmax/16384x1024/bf16": (softmax([16384, 1024], BF16), FUSED),
     "softmax/256x262144/bf16": (softmax([256, 262_144], BF16), FUSED),
-    "layer-norm/16384x4096/bf16": (layer_norm, FUSED),
-    "rms-norm/16384x4096/bf16": (rms_norm, FUSED),
+    "layer-norm/16384x4096/bf16": (layer_norm([16384, 4096]), FUSED),
+    "rms-norm/16384x4096/bf16": (rms_norm([16384, 4096]), FUSED),
+    "softmax/2048x32000/bf16": (softmax([2048, 32_000], BF16), FUSED),
+    "layer-norm/16384x5120/bf16": (layer_norm([16384, 5120]), FUSED),
+    "rms-norm/8192x8192/bf16": (rms_norm([8192, 8192]), FUSED),
     "sum-last/4096x50304/bf16": (of([4096, 50304], BF16, lambda x: x.sum(1, keepdim=True)), FUSED),
     "sum-first/50304x4096/bf16": (of([50304, 4096], BF16, lambda x: x.sum(0, keepdim=True)), FUSED),
     "sum-all/256Mi/f32": (of([16384, 16384], F32, lambda x: x.sum()), FUSED),

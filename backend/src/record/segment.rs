@@ -21,8 +21,11 @@ const PATIENCE: usize = 32;
 /// Results that an inference may be in the middle of: a layer's, and what was projected for later steps.
 const FEW: usize = 32;
 
-/// Operations after which a device is told of what was recorded, and so on.
+/// Operations after which a device is told of what was recorded, and so on; less often in long segments, when it has
+/// enough to do.
 const STRIDE: usize = if cfg!(test) { 8 } else { 32 };
+const LATER: usize = if cfg!(test) { 8 } else { 128 };
+const EARLY: usize = 256;
 
 /// Which node an operation's rows begin at.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +57,7 @@ pub(crate) struct Work {
     pub(crate) stream: u64,
     /// Its number.
     pub(crate) segment: u64,
-    /// What it begins with, each [`STRIDE`] operations longer.
+    /// What it begins with, each some operations longer.
     pub(crate) beginnings: Vec<Beginning>,
     /// Hash of the graph with its outputs.
     pub(crate) hash: u64,
@@ -210,7 +213,8 @@ impl Segment {
     /// What the device can begin with, if a segment that it knows begins like this one and is no part of a graph: asked after
     /// each operation, now and then there is an answer.
     pub(super) fn ahead(&mut self, stream: &Stream) -> Option<Ahead> {
-        if !self.ops.len().is_multiple_of(STRIDE) || !self.machine.is_patient || stream.is_capturing() {
+        let stride = if self.ops.len() <= EARLY { STRIDE } else { LATER };
+        if !self.ops.len().is_multiple_of(stride) || !self.machine.is_patient || stream.is_capturing() {
             return None;
         }
         let hash = self.hasher.clone().finish();

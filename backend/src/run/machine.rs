@@ -29,6 +29,9 @@ const QUEUE: usize = 256;
 /// How long the end of the process waits for a segment that is running.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Pauses between two looks, half a microsecond together.
+const PAUSES: u32 = 16;
+
 /// How long a thread looks for what it waits for before it sleeps, where a device waits for it: to be woken takes it longer
 /// than small kernels do.
 const LOOK: Duration = Duration::from_micros(50);
@@ -251,7 +254,8 @@ impl Machine {
             if let Ok(message) = inbox.try_recv() {
                 return Ok(message);
             }
-            std::hint::spin_loop();
+            // Who sends should not have to wait for who looks.
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
         }
         inbox.recv()
     }

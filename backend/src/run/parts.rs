@@ -8,8 +8,11 @@ use rustc_hash::FxHashSet;
 
 use super::fate::{touched, written};
 
-/// Things that are asked for together at most.
+/// Things that are asked for together at most: in the first parts, which a device waits for, and in later ones, when it has
+/// enough to do.
 const PART: usize = if cfg!(test) { 4 } else { 32 };
+const LATER: usize = if cfg!(test) { 4 } else { 128 };
+const FIRST: usize = 8;
 
 /// One part, and what it and all parts before it take.
 pub(super) struct Part {
@@ -51,7 +54,8 @@ pub(super) fn parts(plan: &Plan) -> Vec<Part> {
         let is_tail = number > 0 && matches!(&plan.steps[number - 1], Step::Gemm(gemm) if gemm.tail.is_some());
         // What was freed last serves the next part: it is free by then.
         let is_free = matches!(step, Step::Free(_));
-        if asked >= PART && !is_tail && !is_free || is_sort {
+        let most = if parts.len() < FIRST { PART } else { LATER };
+        if asked >= most && !is_tail && !is_free || is_sort {
             let next = Part { steps: number..number, ..known };
             parts.push(std::mem::replace(&mut known, next));
             asked = 0;

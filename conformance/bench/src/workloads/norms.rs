@@ -86,6 +86,22 @@ pub const LARGE: &[Workload] = &[
         halves(2 * 16384 * 4096 + 4096),
         |device| rms_norm_in_f32([16384, 4096], device),
     ),
+    // What larger language models have: rows that one warp cannot hold.
+    Workload::new("softmax/2048x32000/bf16", "softmax, 2048×32000 bf16", halves(2 * 2048 * 32_000), |device| {
+        softmax([2048, 32_000], FloatDType::BF16, device)
+    }),
+    Workload::new(
+        "layer-norm/16384x5120/bf16",
+        "layer norm, 16384×5120 bf16",
+        halves(2 * 16384 * 5120 + 2 * 5120),
+        |device| whole_layer_norm([16384, 5120], device),
+    ),
+    Workload::new(
+        "rms-norm/8192x8192/bf16",
+        "RMS norm in f32 by primitives, 8192×8192 bf16",
+        halves(2 * 8192 * 8192 + 8192),
+        |device| rms_norm_in_f32([8192, 8192], device),
+    ),
 ];
 
 fn softmax(shape: [usize; 2], dtype: FloatDType, device: &Device) -> Step {
