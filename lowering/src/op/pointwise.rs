@@ -146,6 +146,8 @@ pointwise! {
     IsNan    "is_nan"   1 Floats  Bool  0 1   false, Expand(math::is_nan),        Float(|a| truth(a[0].is_nan()));
     IsInf    "is_inf"   1 Floats  Bool  0 2   false, Expand(math::is_inf),        Float(|a| truth(a[0].is_infinite()));
     Exp      "exp"      1 Floats  Same  2 25  false, Expand(math::exp),           Float(|a| a[0].exp());
+    // e^−|x|: what exp is of a number that is known to be no greater than 0, for less.
+    ExpBelow "exp_below" 1 Floats Same 2 20 false, Expand(math::exp_below),       Float(|a| (-a[0].abs()).exp());
     Expm1    "expm1"    1 Floats  Same  2 29  false, Expand(math::expm1),         Float(|a| a[0].exp_m1());
     Log      "log"      1 Floats  Same  2 39  false, Expand(math::log),           Float(|a| a[0].ln());
     Log1p    "log1p"    1 Floats  Same  2 51  false, Expand(math::log1p),         Float(|a| a[0].ln_1p());

@@ -170,7 +170,7 @@ impl First {
     fn exponentials(&self, graph: &mut Graph, reference: Node, sum: &NodeData, programs: u32) -> Node {
         let wide = accumulator(Reduction::Sum, sum.dtype);
         let less = self.chunks.less(graph, self.own);
-        let terms = graph.map(Pointwise::Exp, &[less]);
+        let terms = graph.map(Pointwise::ExpBelow, &[less]);
         let terms = graph.cast(terms, sum.dtype);
         let terms = graph.cast(terms, wide);
         let sums = self.chunks.reduce(graph, Reduction::Sum, terms);

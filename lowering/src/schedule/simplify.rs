@@ -12,6 +12,7 @@ use super::attention;
 use super::chosen::chosen;
 use super::chunks::Chunks;
 use super::implicit;
+use super::matching::{binary, expanded};
 use super::one_pass;
 use super::parts;
 use super::plan::Options;
@@ -102,6 +103,9 @@ fn simplified(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node
                 out.nodes.push(NodeData { args, ..data })
             }
             _ if computed(node) => out.nodes.push(data),
+            Op::Map(Pointwise::Exp) if is_next_to_maximum(graph, graph.nodes[node].args[0]) => {
+                out.nodes.push(NodeData { op: Op::Map(Pointwise::ExpBelow), ..data })
+            }
             Op::Reduce(..) if let Some(made) = pairs.made(&mut out, (node, &data), &new, programs) => made,
             Op::Reduce(kind, axes) => reduction(&mut out, *kind, data.args[0], axes, data.dtype, programs),
             Op::Contract if out.dims(data.args[0]).last() == Some(&0) => out.constant(data.dtype, 0, &data.dims),
@@ -133,6 +137,13 @@ fn simplified(graph: &Graph, options: &Options) -> (Graph, PrimaryMap<Node, Node
     }
     out.outputs = graph.outputs.iter().map(|n| new[n]).collect();
     (out, origins)
+}
+
+/// Whether a node is a number less the greatest of those that it is one of, or a NaN.
+fn is_next_to_maximum(graph: &Graph, node: Node) -> bool {
+    let Some((x, most)) = binary(graph, node, Pointwise::Sub) else { return false };
+    let NodeData { op, args, .. } = &graph.nodes[expanded(graph, most)];
+    matches!(op, Op::Reduce(Reduction::Max, _)) && args[0] == x
 }
 
 /// Nodes that an output depends on.

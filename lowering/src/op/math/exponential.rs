@@ -128,6 +128,29 @@ pub fn exp(e: &mut dyn Expander, args: &[Term]) -> Term {
     exp_with_tail(e, x, None)
 }
 
+/// What the results of [`exp_below`] are computed larger by: `2^n` stays in the normal range.
+const ABOVE: i64 = 64;
+const ABOVE_64: i64 = 512;
+
+/// Where `2^(n + ABOVE)` has no bits left, and everything is 0.
+const BELOW: [f64; 2] = [-132.4, -1064.0];
+
+/// `e^−|x|`, the bits that [`exp`] has for `−|x|`: nothing overflows, so that one factor is enough on the way down.
+///
+/// Measured: 1.013 ulp in f32, 0.98 in f64.
+pub fn exp_below(e: &mut dyn Expander, args: &[Term]) -> Term {
+    let magnitude = e.abs(args[0]);
+    let x = e.neg(magnitude);
+    let (low, above) = by_type(e, x, (BELOW[0], ABOVE), (BELOW[1], ABOVE_64));
+    let x = e.at_least(x, low);
+    let s = split(e, x, None);
+    let p = exp_minus_one(e, s.rest);
+    let power = two_to(e, s.power, above);
+    let y = e.fma(p, power, power);
+    let down = e.float(x, 2f64.powi(-above as i32));
+    e.mul(y, down)
+}
+
 /// `e^x − 1 = 2·(2^(n−1)·(e^r − 1) + (2^(n−1) − ½))`, with `e^r − 1` as a pair.
 ///
 /// Measured: 1.421 ulp in f32, 1.47 in f64.

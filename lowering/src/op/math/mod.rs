@@ -26,7 +26,7 @@ mod small;
 mod trigonometric;
 
 pub use error_function::erf;
-pub use exponential::{exp, expm1, sigmoid};
+pub use exponential::{exp, exp_below, expm1, sigmoid};
 pub use hyperbolic::{cosh, sinh, tanh};
 pub use hypotenuse::hypot;
 pub use inverse::{acos, asin, atan, atan2};

@@ -4,8 +4,8 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2};
 
 use super::evaluate::{Recording, ulps};
 use crate::dtype::DType;
-use crate::op::Pointwise;
 use crate::op::pointwise::{Gives, Lower, Oracle, Row};
+use crate::op::{Pointwise, scalar};
 
 const SPECIAL: &[f64] = &[
     0.0,
@@ -188,6 +188,23 @@ fn neighbourhoods_of_corners() {
             check(row, dtype, &[positive]);
             check(row, dtype, &[negative]);
         }
+    }
+}
+
+/// Of numbers that are no greater than 0, one row gives the other's bits.
+#[test]
+fn exponentials_of_what_is_below_zero_are_those_of_the_general_row() {
+    let narrow = (1u64 << 31..=0xff80_0000).step_by(4099);
+    // Where results leave the normal range, and then the range.
+    let rare = (u64::from((-87.0f32).to_bits())..u64::from((-133.0f32).to_bits())).step_by(61);
+    let wide = (1u64 << 63..=0xfff0 << 48).step_by(4_503_599_627_371);
+    let end = ((-708.0f64).to_bits()..(-1065.0f64).to_bits()).step_by(2_251_799_813);
+    let cases: [(DType, Vec<u64>); 2] =
+        [(DType::F32, narrow.chain(rare).collect()), (DType::F64, wide.chain(end).collect())];
+    for (dtype, xs) in cases {
+        let [wanted, got] = [Pointwise::Exp, Pointwise::ExpBelow].map(|op| scalar::map(op, dtype, dtype, &[&xs]));
+        let other = (0..xs.len()).find(|&i| wanted[i] != got[i]);
+        assert_eq!(other.map(|i| (decode(dtype, xs[i]), wanted[i], got[i])), None, "{dtype}");
     }
 }
 
