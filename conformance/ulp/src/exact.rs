@@ -33,7 +33,7 @@ pub fn exact(op: Pointwise, args: &[f64]) -> Option<Big> {
     let bounded = || inside(x.abs() < SATURATED);
     Some(match op {
         Pointwise::Exp => bounded()?.exp(),
-        Pointwise::ExpBelow => (-bounded()?.abs()).exp(),
+        Pointwise::ExpBelow if x.abs() < SATURATED => big(-x.abs())?.exp(),
         Pointwise::Expm1 => bounded()?.exp_m1(),
         Pointwise::Log => inside(x > 0.0)?.ln(),
         Pointwise::Log1p => inside(x > -1.0)?.ln_1p(),

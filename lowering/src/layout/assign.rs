@@ -102,6 +102,22 @@ impl Assignment {
         self.products.values().any(|(_, tiling)| tiling.panels.is_some() && tiling.c == *layout)
     }
 
+    /// Whether nothing but reductions moves elements between so many warps: each has a part of its own of one axis, or copies.
+    pub fn keeps_to_warps(&self, program: &Program, warps: u32) -> bool {
+        let parts = |layout: &Layout| {
+            let of_axis = |axis: usize| {
+                let bits = layout.axis_bits(axis).map(|bit| 1 << bit);
+                layout.shape[axis] == warps && layout.warp.bases().iter().copied().eq(bits)
+            };
+            layout.warp.bases().iter().all(|&base| base == 0) || (0..layout.shape.len()).any(of_axis)
+        };
+        let moves = |op: &Op| matches!(op, Op::Dot(_) | Op::Scan { .. } | Op::Gather(_));
+        // What is cheap is computed where it is wanted.
+        let kept =
+            self.layouts.iter().filter(|(value, _)| !self.cheap[*value]).filter_map(|(_, layout)| layout.as_ref());
+        !program.insts.values().any(|inst| moves(&inst.op)) && kept.chain(self.memory.values()).all(parts)
+    }
+
     /// The matrix instruction for the product whose result this is, and how it covers the product.
     pub fn product(&self, result: Value) -> Option<&(&'static Matrix, Tiling)> {
         self.products.get(&result)

@@ -37,6 +37,12 @@ pub fn lower_body<'c>(ir: &Ir<'c>, emit: &dyn Emit<'c>, program: &Program, spec:
     lower.block(program.body);
 }
 
+/// The machine for a program, with all of its warps unless each of those that are started has all it needs by itself.
+pub fn started(program: &Program, spec: Spec) -> Spec {
+    let alone = || Assignment::new(program, &axis::analyse(program), &spec).keeps_to_warps(program, spec.warps);
+    if spec.absent == 0 || alone() { spec } else { Spec { absent: 0, ..spec } }
+}
+
 /// One program being lowered.
 pub(super) struct Lower<'a, 'c> {
     pub ir: &'a Ir<'c>,

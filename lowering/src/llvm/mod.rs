@@ -44,4 +44,4 @@ mod value;
 pub use emit::{Emit, Left, Thread};
 pub(crate) use int::INVERSE;
 pub use ir::Ir;
-pub use lower::lower_body;
+pub use lower::{lower_body, started};

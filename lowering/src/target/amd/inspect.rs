@@ -70,8 +70,9 @@ impl Inspection {
 
     /// Whole waves, of one program or several, within the machine's shared memory.
     fn group(&mut self, spec: &Spec, object: &Object) {
-        let (lanes, waves) = (spec.lanes, spec.present() * object.programs);
-        self.expect("lanes of a work-group", lanes * waves, object.threads);
+        let lanes = spec.lanes;
+        let whole = [spec.present(), spec.warps].map(|waves| lanes * waves * object.programs);
+        self.expect("waves of a work-group that are whole and wanted", true, whole.contains(&object.threads));
         self.expect("lanes of a work-group in the metadata", object.threads, self.kernel.max_workgroup);
         self.expect("work-groups of one size", true, self.kernel.uniform_workgroup);
         self.expect("lanes of a wave", (lanes, lanes), (self.kernel.wavefront, self.kernel.descriptor.wavefront()));

@@ -16,7 +16,7 @@ use inkwell::values::InstructionValue;
 
 use super::code_object::{CodeObject, Kernel, Malformed};
 use super::emit::{Amd, Group, Way};
-use crate::llvm::{Ir, lower_body};
+use crate::llvm::{Ir, lower_body, started};
 use crate::spec::Spec;
 use crate::target::module::{self, Error, PASSES, See};
 use crate::tile::Program;
@@ -88,7 +88,7 @@ impl Compiler {
     }
 
     fn compile_so(&self, program: &Program, way: Way, see: See<'_>) -> Result<Object, Error> {
-        let spec = &self.spec.running(program);
+        let spec = &started(program, self.spec.running(program));
         let context = Context::create();
         initialise();
         let (ir, machine, symbol) = module::begin(&context, program, spec)?;

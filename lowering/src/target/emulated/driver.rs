@@ -7,8 +7,8 @@ use inkwell::context::Context;
 
 use super::emit::{Emulated, SLOTS};
 use super::fragment;
-use crate::llvm::lower_body;
 use crate::llvm::tensor_map::{STEP, Tensor, TensorMap};
+use crate::llvm::{lower_body, started};
 use crate::spec::Spec;
 use crate::target::host::{Kernel, Object, load, spec as processor};
 use crate::target::module;
@@ -98,7 +98,7 @@ extern "C" fn copy(meeting: *const Meeting, map: u32, x: u32, y: u32, z: u32, to
 /// Compiles and loads a program.
 pub fn compile(program: &Program, spec: &Spec) -> Result<Loaded, String> {
     let native = module::native(program, &mut |_, _| {});
-    let spec = &Spec { absent: program.absent, ..spec.clone() };
+    let spec = &started(&native, Spec { absent: program.absent, ..spec.clone() });
     let context = Context::create();
     crate::target::host::Compiler::initialise();
     let text = |error: module::Error| error.to_string();

@@ -8,8 +8,8 @@ use inkwell::targets::{InitializationConfig, Target};
 
 use super::emit::{Ended, Nvidia};
 use super::specs::begins_early;
-use crate::llvm::lower_body;
 use crate::llvm::tensor_map::TensorMap;
+use crate::llvm::{lower_body, started};
 use crate::spec::Spec;
 use crate::target::module::{self, Error, PASSES, See};
 use crate::tile::{Op, Program};
@@ -90,7 +90,7 @@ impl Compiler {
     /// LLVM's own words where it refuses the module; a program that needs more shared memory than there is.
     pub fn compile(&self, program: &Program, see: See<'_>) -> Result<Object, Error> {
         let program = &module::native(program, see);
-        let spec = &self.spec.running(program);
+        let spec = &started(program, self.spec.running(program));
         let context = Context::create();
         initialise();
         let (mut got, mut turns) = (spec.clone(), true);

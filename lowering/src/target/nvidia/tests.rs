@@ -198,6 +198,31 @@ fn extremes_of_columns_are_compared_as_floats() {
     assert!(count("max.NaN.f32") >= 32 && count("xor.b32") < 16, "{text}");
 }
 
+/// Of a row of five chunks, five warps are started; eight, where elements do not lie so that each warp has a chunk by itself.
+#[test]
+fn warps_without_a_chunk_are_not_started() {
+    use crate::schedule::{Grain, InputData, Layout, Options, plan};
+    let mut g = Graph::new();
+    let dims = [16, 5120];
+    let x = g.input(DType::Bf16, &dims);
+    let most = g.reduce(Reduction::Max, x, &[1], DType::Bf16);
+    let most = g.expand(most, &dims);
+    let below = g.map(Pointwise::Sub, &[x, most]);
+    let y = g.reduce(Reduction::Sum, below, &[1], DType::Bf16);
+    g.outputs.push(y);
+    let grain = Grain::of_threads(132 * 64).together();
+    for (strides, buffer_len, threads) in [([5120, 1], 16 * 5120, 5 * 32), ([5121, 1], 16 * 5121, 8 * 32)] {
+        let layout = Layout { offset: 0, strides: strides.into_iter().collect() };
+        let input = InputData { layout, buffer_len, donated: false };
+        let plan = plan(&g, &[input], &Options::new(true, Some(4096), grain));
+        let [program] = &plan.programs[..] else { panic!("{plan}") };
+        assert_eq!((program.warps, program.absent), (8, 3), "{program}");
+        let spec = spec("sm_90a", 86).unwrap();
+        let object = Compiler::new(&spec).compile(program, &mut |_, _| {}).unwrap();
+        assert_eq!(object.threads, threads, "{}", object.ptx);
+    }
+}
+
 /// What is read of a row of a prefix sum fills a line, and is turned and turned back sixteen bytes at a time.
 #[test]
 fn prefixes_are_turned_in_pieces() {
