@@ -27,6 +27,7 @@ pub const TESTS: &[Test] = &[
     test!(resizing_by_hand),
     test!(random_numbers_stay_in_their_range),
     test!(moves_prefixes_and_sorts_have_the_interpreters_bits).wants(&COMPILED),
+    test!(rows_that_warps_share_have_the_interpreters_bits).wants(&COMPILED),
 ];
 
 fn floats(values: &[f32], shape: &[usize]) -> KilnTensor {
@@ -283,5 +284,37 @@ fn moves_prefixes_and_sorts_have_the_interpreters_bits() {
             let same = a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
             assert!(same, "result {i}, {:?} {:?}, element {at}: {a} and {b}", got.dtype(), got.shape());
         }
+    }
+}
+
+/// Statistics of rows of several chunks, the last of which may be a part of one, where rows are aligned and where they are not.
+fn rows_that_warps_share_have_the_interpreters_bits() {
+    const ROWS: usize = 2;
+    let lengths = [2048, 2560, 3072, 4096, 4224, 5120, 6656, 8192, 12_288, 16_384, 20_480, 32_000, 32_768];
+    let run = |device: &KilnDevice| {
+        let mut all = Vec::new();
+        for (n, dtype) in lengths.into_iter().flat_map(|n| [FloatDType::F32, FloatDType::BF16].map(|dtype| (n, dtype)))
+        {
+            let number = |i: usize| ((i * 7919 + i / 251) % 1009) as f32 / 64.0 - 7.0;
+            let values: Vec<f32> = (0..ROWS * (n + 1)).map(number).collect();
+            let wide = Kiln::float_from_data(TensorData::new(values, [ROWS, n + 1]), device);
+            let wide = Kiln::float_cast(wide, dtype);
+            for first in [0, 1] {
+                let x = || Kiln::float_slice(wide.clone(), &[(0..ROWS).into(), (first..first + n).into()]);
+                // What is written as a whole is laid anew; of the other, one number a row is written.
+                let even = Kiln::float_neg(x());
+                let centred = Kiln::float_sub(even.clone(), Kiln::float_mean_dim(even.clone(), 1));
+                let squares = Kiln::float_mul(centred.clone(), centred.clone());
+                let spread = Kiln::float_sqrt(Kiln::float_mean_dim(squares, 1));
+                let less = Kiln::float_sub(x(), Kiln::float_max_dim(x(), 1));
+                let sum = Kiln::float_sum_dim(Kiln::float_exp(less), 1);
+                all.extend([Kiln::softmax(x(), 1), Kiln::float_div(centred, spread), sum]);
+            }
+        }
+        all.into_iter().map(|x| read_sync(Kiln::float_into_data(x)).expect("can be read")).collect::<Vec<_>>()
+    };
+    for (i, (got, want)) in run(&DEVICE).into_iter().zip(run(&KilnDevice::Interp)).enumerate() {
+        let differ = got.iter::<f64>().zip(want.iter::<f64>()).position(|(a, b)| a.to_bits() != b.to_bits());
+        assert_eq!(differ, None, "result {i}, {:?} {:?}", got.dtype(), got.shape());
     }
 }
