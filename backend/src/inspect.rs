@@ -216,6 +216,8 @@ pub struct Counts {
     pub ahead: u64,
     /// Classes of products of which it was measured how they are computed best.
     pub tuned: u64,
+    /// For how long the device's thread has looked for work before it slept.
+    pub look_time: Duration,
     /// Memory.
     pub memory: Usage,
 }
@@ -238,6 +240,7 @@ fn counts_of(machine: &Machine) -> Counts {
         cache_hits: c.cache_hits.load(Relaxed),
         ahead: c.ahead.load(Relaxed),
         tuned: c.tuned.load(Relaxed),
+        look_time: Duration::from_nanos(c.look_nanos.load(Relaxed)),
         memory: machine.pool.usage(),
     }
 }

@@ -32,9 +32,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pauses between two looks, half a microsecond together.
 const PAUSES: u32 = 16;
 
-/// How long a thread looks for what it waits for before it sleeps, where a device waits for it: to be woken takes it longer
+/// How long a device's thread looks for work before it sleeps, and others for its answer: to be woken takes a thread longer
 /// than small kernels do.
 const LOOK: Duration = Duration::from_micros(50);
+const LOOK_FOR_ANSWER: Duration = Duration::from_millis(1);
 
 /// What a device's thread is asked to do.
 pub(crate) enum Message {
@@ -84,6 +85,8 @@ pub(crate) struct Counters {
     pub(crate) ahead: AtomicU64,
     /// Classes of products whose ways were measured.
     pub(crate) tuned: AtomicU64,
+    /// For how long the device's thread has looked for work before it slept.
+    pub(crate) look_nanos: AtomicU64,
 }
 
 /// The seed and how many random elements were drawn from it.
@@ -233,7 +236,7 @@ impl Machine {
     pub(crate) fn reach(&self) {
         let (reply, answer) = sync_channel(1);
         self.send(Message::Reach(reply));
-        let _ = self.next(&answer);
+        let _ = self.next(&answer, LOOK_FOR_ANSWER);
     }
 
     /// Waits until everything sent so far is done.
@@ -244,13 +247,14 @@ impl Machine {
     pub(crate) fn wait(&self) -> Result<(), String> {
         let (reply, answer) = sync_channel(1);
         self.send(Message::Wait(reply));
-        self.next(&answer).unwrap_or_else(|_| Err(format!("the thread of device {} has ended", self.device)))
+        self.next(&answer, LOOK_FOR_ANSWER)
+            .unwrap_or_else(|_| Err(format!("the thread of device {} has ended", self.device)))
     }
 
     /// Waits for what comes next; by looking for it at first, where threads are waited for.
-    fn next<T>(&self, inbox: &Receiver<T>) -> Result<T, RecvError> {
+    fn next<T>(&self, inbox: &Receiver<T>, look: Duration) -> Result<T, RecvError> {
         let begun = Instant::now();
-        while self.is_patient && begun.elapsed() < LOOK {
+        while self.is_patient && begun.elapsed() < look {
             if let Ok(message) = inbox.try_recv() {
                 return Ok(message);
             }
@@ -349,7 +353,13 @@ fn entropy() -> u64 {
 
 fn serve(machine: &'static Machine, inbox: Receiver<Message>, start: Start) {
     let mut runner = Runner::new(machine, start);
-    while let Ok(message) = machine.next(&inbox) {
+    loop {
+        let begun = Instant::now();
+        let Ok(message) = machine.next(&inbox, LOOK) else { return };
+        if machine.is_patient {
+            let looked = begun.elapsed().min(LOOK);
+            machine.counters.look_nanos.fetch_add(looked.as_nanos() as u64, Relaxed);
+        }
         match message {
             Message::Run(_) | Message::Begin(_) | Message::Replay(_) if machine.halted.load(Relaxed) => {}
             Message::Run(work) => runner.run(*work),

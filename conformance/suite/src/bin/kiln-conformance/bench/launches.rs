@@ -22,8 +22,8 @@ const ALONE: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// `kernels` (of a plan), `microseconds` (a kernel, from the first call to the end of the last), and
-/// `thread_microseconds` (a kernel, of the device's own thread, of plans that come alone), where the system tells; the
-/// same of replays of the plan as a captured graph, `replay_microseconds` and `replay_thread_microseconds`.
+/// `thread_microseconds` (a kernel, of the device's own thread while it has work, of plans that come alone), where the system
+/// tells; the same of replays of the plan as a captured graph, `replay_microseconds` and `replay_thread_microseconds`.
 pub fn measure(device: &Device) -> Result<Value, String> {
     let x: Tensor<2> = Numbers::new(2).of(FloatDType::F32, [64, 64], -1.0, 1.0, device);
     let plan = |x: Tensor<2>| {
@@ -80,12 +80,13 @@ fn best(
         run()?;
         sleep(PAUSE);
     }
-    let own = thread_time(&machine).zip(before).map(|(after, before)| (after - before) as f64 / 1e3);
+    let own = thread_time(&machine).zip(before).map(|(after, before)| after.saturating_sub(before) as f64 / 1e3);
     Ok((best, own.map(|time| time / f64::from(ALONE) / kernels as f64)))
 }
 
-/// Nanoseconds that the device's thread has run, where Linux tells.
+/// Nanoseconds that the device's thread has run, but for those in which it looked for work, where Linux tells.
 fn thread_time(machine: &KilnDevice) -> Option<u64> {
+    let looked = inspect::counts(machine).look_time.as_nanos() as u64;
     let wanted = format!("kiln {machine}");
     let tasks = fs::read_dir("/proc/self/task").ok()?;
     let own = tasks.flatten().map(|task| task.path()).find(|path| {
@@ -93,5 +94,6 @@ fn thread_time(machine: &KilnDevice) -> Option<u64> {
         fs::read_to_string(path.join("comm"))
             .is_ok_and(|name| wanted.starts_with(name.trim()) && !name.trim().is_empty())
     })?;
-    fs::read_to_string(own.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+    let ran: u64 = fs::read_to_string(own.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()?;
+    Some(ran.saturating_sub(looked))
 }
