@@ -181,6 +181,23 @@ fn held_rows_have_the_same_tree() {
     assert_eq!(loads(Grain::of_threads(100)), [2]);
 }
 
+/// What an index leads to is read where there is a term, and nowhere else: the interpreter faults outside of a buffer.
+#[test]
+fn held_rows_read_by_indices_no_further_than_they_go() {
+    for n in [4224, 5120] {
+        let mut graph = Graph::new();
+        let table = graph.input(DType::F32, &[1, n]);
+        let index = graph.input(DType::I32, &[2, n]);
+        let x = graph.gather(Index::Elements, table, 0, index);
+        let y = softmax(&mut graph, x, DType::F32);
+        graph.outputs.push(y);
+        let inputs = [terms(DType::F32, 1, n, false), Array::new(DType::I32, &[2, n], vec![0; 2 * n as usize])];
+        let run = |grain| execute::run(&graph, (&inputs, &[]), &Options { grain, ..OPTIONS }, false).unwrap();
+        let (held, again) = (run(Grain::of_threads(100)), run(OPTIONS.grain));
+        assert!(same(&held[0], &again[0]), "{n} terms");
+    }
+}
+
 /// Extremes that several programs look for are the first of equals, or the first NaN, wherever they lie.
 #[test]
 fn shared_searches_find_the_first() {

@@ -105,8 +105,9 @@ impl<'c> Lower<'_, 'c> {
             let side = |r: u32| tiles.iter().map(|t| t[r as usize]).collect::<Vec<_>>();
             let (left, right) = (side(r), side(upper));
             let both = self.combine(combine, layout, &left, &right);
-            let alone = absent.map(|absent| self.lanes_where(layout, |lane| absent.has(layout.at(upper, lane))));
-            alone.map_or(both.clone(), |alone| self.in_lanes(layout, alone, &left, &both))
+            let Some(absent) = absent else { return both };
+            let alone = self.lanes_where(layout, |lane| absent.has(layout.at(upper, lane)));
+            self.in_lanes(layout, alone, &left, &both)
         });
         let pairs = pairs.collect();
         halves.tiles = transposed(pairs, halves.tiles.len());
@@ -133,8 +134,7 @@ impl<'c> Lower<'_, 'c> {
         let pairs = pairs.collect();
         halves.tiles = transposed(pairs, halves.tiles.len());
         halves.vacant |= self.thread().is_none() || !self.commutes(combine);
-        let freed = halves.layout.lane.bases().iter().enumerate().map(|(j, &b)| if j == i { 0 } else { b });
-        halves.layout.lane = Linear::new(freed);
+        halves.layout.lane = freed(&halves.layout.lane, i);
     }
 
     fn halve_warps(&self, halves: &mut Halves<'c>, combine: Block, i: usize) {
@@ -148,8 +148,7 @@ impl<'c> Lower<'_, 'c> {
         });
         let pairs = pairs.collect();
         halves.tiles = transposed(pairs, halves.tiles.len());
-        let freed = halves.layout.warp.bases().iter().enumerate().map(|(j, &b)| if j == i { 0 } else { b });
-        halves.layout.warp = Linear::new(freed);
+        halves.layout.warp = freed(&halves.layout.warp, i);
     }
 
     /// The lanes of a warp for which something holds.
@@ -197,6 +196,11 @@ fn brought_together(layout: &Layout, axis: usize, most: usize) -> Option<Layout>
     let register = layout.register.beside(&Linear::new(moving));
     let whole = Layout { shape: layout.shape.clone(), register, lane, warp };
     (whole.registers() <= most.max(layout.registers())).then_some(whole)
+}
+
+/// A map one of whose bits moves along nothing any more.
+fn freed(map: &Linear, bit: usize) -> Linear {
+    Linear::new(map.bases().iter().enumerate().map(|(i, &base)| if i == bit { 0 } else { base }))
 }
 
 /// The layout after registers that differ in a bit have exchanged what lanes that differ in a bit hold.

@@ -46,10 +46,12 @@ impl<'c> Lower<'_, 'c> {
     ) -> Tile<'c> {
         let ir = self.ir;
         let runs = || (0..offsets.regs.len()).step_by(run as usize);
-        // Nothing but zeros is selected a word at a time, whatever the elements.
+        // What widens halves of words to f32 takes them as they are; nothing but zeros is selected a word at a time, whatever
+        // the elements.
+        let halves = if dtype == DType::Bf16 { 2 } else { 1 };
         let zero = other.and_then(Tile::same_everywhere).filter(|&x| is_zero(x)).is_some();
         let bytes = dtype.bytes() as u32 * run;
-        let by_words = dtype == DType::Bf16 || mask.is_some() && zero && bytes > 4;
+        let by_words = halves == 2 || mask.is_some() && zero && bytes > 4;
         let words = ir.wide(ir.context.i32_type().into(), bytes.div_ceil(4));
         let elements = ir.wide(ir.memory_type(dtype), run);
         let ty = if by_words { words } else { elements };
@@ -81,8 +83,6 @@ impl<'c> Lower<'_, 'c> {
         };
         let mut regs = Vec::with_capacity(offsets.regs.len());
         for (r, x) in runs().zip(loaded) {
-            // What widens halves of words to f32 takes them as they are.
-            let halves = if dtype == DType::Bf16 { 2 } else { 1 };
             let x = if halves == 1 && ty != elements { built(ir.builder.build_bit_cast(x, elements, "")) } else { x };
             for i in 0..run {
                 let x = ir.extract(x, i / halves);

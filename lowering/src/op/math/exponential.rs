@@ -129,8 +129,7 @@ pub fn exp(e: &mut dyn Expander, args: &[Term]) -> Term {
 }
 
 /// What the results of [`exp_below`] are computed larger by: `2^n` stays in the normal range.
-const ABOVE: i64 = 64;
-const ABOVE_64: i64 = 512;
+const ABOVE: [i64; 2] = [64, 512];
 
 /// Where `2^(n + ABOVE)` has no bits left, and everything is 0.
 const BELOW: [f64; 2] = [-132.4, -1064.0];
@@ -141,7 +140,7 @@ const BELOW: [f64; 2] = [-132.4, -1064.0];
 pub fn exp_below(e: &mut dyn Expander, args: &[Term]) -> Term {
     let magnitude = e.abs(args[0]);
     let x = e.neg(magnitude);
-    let (low, above) = by_type(e, x, (BELOW[0], ABOVE), (BELOW[1], ABOVE_64));
+    let (low, above) = by_type(e, x, (BELOW[0], ABOVE[0]), (BELOW[1], ABOVE[1]));
     let x = e.at_least(x, low);
     let s = split(e, x, None);
     let p = exp_minus_one(e, s.rest);

@@ -31,7 +31,7 @@ impl Visit<'_> {
         self.hoist(e, point);
         let zero = e.int(0);
         let mut inner = self.at(e, point, (zero, index), mask);
-        let operands = self.operands(e, &mut inner, index, &shape);
+        let operands = self.operands(e, &mut inner, (index, &shape), mask);
         self.write(e, &mut inner);
         let halved = self.halve(e, &operands);
         self.results(e, &halved)

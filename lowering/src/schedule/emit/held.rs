@@ -303,13 +303,8 @@ impl Visit<'_> {
     /// Feeds the tiles of a group one after the other, and writes what is complete.
     fn add_group(&self, e: &mut Emitter, group: &mut Group, sums: &[Value]) -> Vec<Value> {
         // What a warp has none of, it adds and forgets: two sums instead of all terms.
-        let mask = group.point.walked_mask;
-        if group.own.is_some() {
-            self.ask(e, &mut group.point);
-            group.point.walked_mask = None;
-        }
-        let operands = self.operands(e, &mut group.point, group.index, &group.shape);
-        group.point.walked_mask = mask;
+        let mask = group.point.walked_mask.filter(|_| group.own.is_none());
+        let operands = self.operands(e, &mut group.point, (group.index, &group.shape), mask);
         self.write(e, &mut group.point);
         let operands = operands.iter().map(|operand| operand.iter().map(|&x| rows(e, x)).collect::<Vec<_>>());
         let operands: Vec<Vec<Vec<Value>>> = operands.collect();

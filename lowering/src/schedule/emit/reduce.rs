@@ -190,8 +190,14 @@ impl Visit<'_> {
         self.folds.iter().map(|&i| &self.body.folds[i]).all(|f| is_exact(f.kind, dtype(f.input)))
     }
 
-    /// Operands of the reductions at a point, as tiles of `shape`; what lies outside changes nothing.
-    pub(super) fn operands(&self, e: &mut Emitter, point: &mut Point, index: Value, shape: &[u32]) -> Vec<Carried> {
+    /// Operands of the reductions at a point, as tiles of `shape`; what lies outside of the mask changes nothing.
+    pub(super) fn operands(
+        &self,
+        e: &mut Emitter,
+        point: &mut Point,
+        (index, shape): (Value, &[u32]),
+        mask: Option<Value>,
+    ) -> Vec<Carried> {
         let folds = self.folds.iter().map(|&i| &self.body.folds[i]);
         folds
             .map(|fold| {
@@ -204,7 +210,7 @@ impl Visit<'_> {
                 if fold.kind.is_arg() {
                     operand.push(e.b.broadcast(index, shape));
                 }
-                let Some(mask) = point.walked_mask else { return operand };
+                let Some(mask) = mask else { return operand };
                 let neutral = neutral(&mut e.b, fold.kind, carried, e.index);
                 operand.iter().zip(neutral).map(|(&x, n)| e.b.map(Pointwise::Select, &[mask, x, n])).collect()
             })
@@ -366,7 +372,7 @@ impl Visit<'_> {
         let mut inner = self.at(e, outer, (start, lanes), mask);
         let index = e.op(Pointwise::Add, start, lanes);
         self.ask(e, &mut inner);
-        let operands = self.operands(e, &mut inner, index, shape);
+        let operands = self.operands(e, &mut inner, (index, shape), mask);
         self.write(e, &mut inner);
         let folds = self.folds.iter().map(|&i| self.body.folds[i].kind);
         let sums = self.split(sums);
